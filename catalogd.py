@@ -2676,8 +2676,7 @@ def check_open(db: sqlite3.Connection, account: int, item: str) -> None:
 
 def remove_keys(db: sqlite3.Connection, which: str, values: Values) -> list[str]:
     """Remove the keys that meet a condition, and return their labels."""
-    sql = f"SELECT id, label FROM keys WHERE {which}"
-    keys = db.execute(sql, values).fetchall()
+    keys = db.execute(f"SELECT id, label FROM keys WHERE {which}", values).fetchall()
     for key in keys:
         free_items(db, key["id"])
         db.execute("DELETE FROM keys WHERE id = ?", (key["id"],))
@@ -2941,8 +2940,7 @@ def check_room(path: str, wanted: int) -> None:
 
 def connect(path: str) -> sqlite3.Connection:
     """Open a database. Transactions begin where the code says so."""
-    wait = MAX_WRITE_WAIT_SECONDS
-    db = sqlite3.connect(path, timeout=wait, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=MAX_WRITE_WAIT_SECONDS, check_same_thread=False)
     db.isolation_level = None
     db.row_factory = sqlite3.Row
     return db
@@ -2960,12 +2958,10 @@ def copy_database(path: str, copy: str) -> None:
     """Write a whole copy of a database, of whatever version, which may be in use, in
     place of an earlier copy.
 
-    :raises Problem: another file is there, or it cannot be written: the copy is named.
+    :raises Problem: it cannot be written: the copy is named.
     """
     part = f"{copy}.{new_id()}.part"
     try:
-        if os.path.exists(copy) and not is_copy(copy, path):
-            raise Problem(f"{copy}: is there already, and is not a backup.")
         pathlib.Path(part).touch(0o600, exist_ok=False)
         try:
             with connected(path) as db:
@@ -2981,16 +2977,6 @@ def copy_database(path: str, copy: str) -> None:
         raise
     except OSError as error:
         raise Problem("not_written", copy, refusal(error)) from error
-
-
-def is_copy(copy: str, path: str) -> bool:
-    """Return whether it is a database of ours other than the one in use. It is not
-    opened by SQLite: to close the one in use would end SQLite's locks on it."""
-    if os.path.samefile(copy, path):
-        return False
-    with open(copy, "rb") as file:
-        head = file.read(72)  # see "The Database Header" on sqlite.org
-    return head[68:] == APPLICATION_ID.to_bytes(4, "big")
 
 
 class Clock:
@@ -6762,12 +6748,12 @@ class Health:
     def _saves_faults(self, found: str) -> Iterator[Fault]:
         """:param found: what is wrong with the folder, as far as is known here."""
         faults = {self.consoles.saves: found}
-        for look in self.consoles.looks():
-            why = look["problems"][-1] if look["failures"] else {}
+        for scan in self.consoles.scans():
+            why = scan["problems"][-1] if scan["failures"] else {}
             if why.get("reason") == "saves_disk":
                 faults[self.consoles.saves] = why["message"]
-            elif look["failures"] > 1:
-                faults[look["id"]] = say("saves_failed", look["name"], why["message"])
+            elif scan["failures"] > 1:
+                faults[scan["id"]] = say("saves_failed", scan["name"], why["message"])
         yield from (Fault("saves", *row) for row in faults.items())
 
     def _file_faults(self) -> Iterator[Fault]:
@@ -6829,7 +6815,7 @@ class Health:
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
-            "saves": self.consoles.looks(),
+            "saves": self.consoles.scans(),
             "faults": self.faults(found),
         }
 
@@ -7432,7 +7418,8 @@ CLIENT_CODE = f"import sys; sys.path.insert(0, sys.argv[1]); import {CLIENT};"
 CLIENT_CODE += f" sys.exit({CLIENT}.run_by_server())"
 WRONG_SETTING = 2  # an exit code of the client, which is final for this address
 CLIENT_PROBLEMS = (WRONG_SETTING, 3, 4)  # after which its last line tells a person why
-RESTART_SECONDS = 10.0  # before a process that ended is started again
+RESTART_SECONDS = 10.0  # before a process that ended is started again,
+MAX_RESTART_SECONDS = 60.0  # twice as many each time, until one ran for longer
 MAX_CONSOLE_STOP_SECONDS = 1.0
 MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
@@ -7596,19 +7583,23 @@ class Console(Lasting):
         super().__init__("console", self.run)
         self.device = device
         self.known: set[str] = set()  # items that wait, of which the client was told
-        self.look: Row = {}  # at the saves there, the last one
-        self._unsaved: list[Row] = []  # what the look that goes on could not copy
+        self.scan: Row = {}  # of the saves there, the last one
+        self._unsaved: list[Row] = []  # what the scan that goes on could not copy
         self._consoles = consoles
         self._process: subprocess.Popen[str] | None = None
         self._over = threading.Event()
         self._lock = threading.Lock()  # held to start, to write to and to kill it
 
     def run(self) -> None:
+        pause = RESTART_SECONDS
         while not self._over.is_set():
-            code = 1
+            code, started_at = 1, time.monotonic()
             with logged_problems(f"Sending to {self.device['name']} failed"):
                 code = self._send()
-            self._over.wait(None if code == WRONG_SETTING else RESTART_SECONDS)
+            if time.monotonic() - started_at > MAX_RESTART_SECONDS:
+                pause = RESTART_SECONDS
+            self._over.wait(None if code == WRONG_SETTING else pause)
+            pause = min(2 * pause, MAX_RESTART_SECONDS)
         self._consoles.forget(self)
 
     def _send(self) -> int:
@@ -7645,20 +7636,20 @@ class Console(Lasting):
         with contextlib.suppress(Problem):  # it is none of these
             match line[:1] == TOLD and json_object(line[1:].encode()):
                 case {"saves": int() | None as n, "code": str(code), "arguments": of}:
-                    return self._note_look(reported(code, of) or code, n)
+                    return self._note_scan(reported(code, of) or code, n)
         return line
 
-    def _note_look(self, problem: str, copied: int | None) -> str:
+    def _note_scan(self, problem: str, copied: int | None) -> str:
         """Note what could not be copied and, where `copied` tells how many were, that
-        the look has ended, and why it saw no more. Return a line for the log."""
+        the scan has ended, and what ended it early. Return a line for the log."""
         self._unsaved += [{"message": problem, **coded(problem)}] if problem else []
         if copied is None:
             return f"Saves: {problem}"
-        failures = self.look.get("failures", 0) + 1 if problem else 0
-        look = {"id": self.device["id"], "name": self.device["name"], "copied": copied}
+        failures = self.scan.get("failures", 0) + 1 if problem else 0
+        scan = {"id": self.device["id"], "name": self.device["name"], "copied": copied}
         now = self._consoles.store.database.time()
-        look |= {"looked_at": now, "failures": failures}
-        self.look, self._unsaved = {**look, "problems": self._unsaved}, []
+        scan |= {"looked_at": now, "failures": failures}
+        self.scan, self._unsaved = {**scan, "problems": self._unsaved}, []
         return f"Saves: {copied} copied. {problem}".rstrip()
 
     def _write(self, line: str) -> None:
@@ -7756,9 +7747,9 @@ class Consoles:
             "saves": self.saves and [saves_folder(self.saves, device), *self._limits],
         }
 
-    def looks(self) -> list[Row]:
-        """Return the last look at the saves of each console that was looked at."""
-        return [one.look for one in [*self._running.values()] if one.look]
+    def scans(self) -> list[Row]:
+        """Return the last scan of the saves of each console that had one."""
+        return [one.scan for one in [*self._running.values()] if one.scan]
 
     def watch(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""
@@ -8688,7 +8679,7 @@ class DeviceCalls(Calls):
 
     @route("GET /web/saves", access="session", runs=OWN_THREAD)
     def saves(self, caller: Caller) -> dict[str, Any]:
-        """Return the copies of saves that the caller may have, and the last looks at
+        """Return the copies of saves that the caller may have, and the last scans of
         consoles: a child has those of its own devices and of titles that it sees."""
         top, is_child = self.consoles.saves, caller.age != EVERYTHING
         away = say("disk_away") if top and not os.path.isdir(top) else ""
@@ -8700,8 +8691,8 @@ class DeviceCalls(Calls):
             for row in kept_saves(top, seen)
             if caller.admin or row["device"] in of
         ]
-        looks = [] if is_child else self.consoles.looks()
-        looks = [row for row in looks if row["id"] in of]
+        scans = [] if is_child else self.consoles.scans()
+        looks = [row for row in scans if row["id"] in of]
         problem = away and {"message": away, **coded(away)}
         return {"copies": copies, "looks": looks, "problem": problem}
 
@@ -17680,11 +17671,10 @@ def default_data_folder() -> str:
 def common_arguments() -> list[Argument]:
     """Return the arguments that every command has."""
     config, data = default_config_file(), default_data_folder()
+    ini_help = f"INI file (default: {config})"
     help = f"folder of the database (default: {data})"
     return [
-        argument(
-            "--config", f"INI file (default: {config})", metavar="FILE", default=config
-        ),
+        argument("--config", ini_help, metavar="FILE", default=config),
         argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
     ]
 
@@ -17737,6 +17727,9 @@ def find_database(args: argparse.Namespace) -> str:
         is_doubted = is_backup or (is_chosen and args.run is not serve)
         if is_doubted and (os.listdir(args.data_dir) or is_backup):
             os.stat(path)
+    except FileNotFoundError as error:
+        hint = f"Run '{PROGRAM} serve' once, or choose another folder with --data-dir."
+        raise Problem(f"{args.data_dir}: has no database yet. {hint}") from error
     except OSError as error:
         raise Problem(f"{error.filename}: cannot be used: {reason(error)}") from error
     return path
@@ -18608,10 +18601,7 @@ def verify_file(store: Store, known: ServedFile) -> str:
     return result
 
 
-@command(
-    "backup",
-    argument("file", "where to; an earlier copy is replaced; '-' is standard output"),
-)
+@command("backup", argument("file", "a new file, or '-' for standard output"))
 def backup(args: argparse.Namespace) -> None:
     """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)
@@ -18619,6 +18609,9 @@ def backup(args: argparse.Namespace) -> None:
     if args.file == "-":
         print_backup(database)
         return
+    if os.path.lexists(path):
+        advice = "a file in it" if os.path.isdir(path) else "another file, or remove it"
+        raise Problem(f"{path}: is there already. Name {advice}.")
     copy_database(database, path)
     print(f"Copied the database to {path}.")
 
@@ -18700,8 +18693,8 @@ def service_tests(service: Row, settings: Settings) -> Findings:
     if os.path.isdir(saves):  # else a fault tells that its disk is away
         form = "{title}/{name} of {console}, {added_at} UTC"
         last = [form.format_map(row) for row in kept_saves(saves)[:1]] or ["none yet"]
-        for look in service["saves"]:
-            last += [f"{look['name']}: {one['message']}" for one in look["problems"]]
+        for scan in service["saves"]:
+            last += [f"{scan['name']}: {one['message']}" for one in scan["problems"]]
         yield "saves", f"ok: {'; '.join(last)}"
 
 

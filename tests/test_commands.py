@@ -327,6 +327,12 @@ def test_the_data_folder_can_be_chosen(run: Run, tmp_path: pathlib.Path) -> None
     assert "chosen" in run("user", "list", "--data-dir", str(tmp_path / "chosen"))
 
 
+NO_DATABASE = (
+    "has no database yet. Run 'catalogd serve' once, or choose another folder with"
+    " --data-dir."
+)
+
+
 @pytest.mark.parametrize(
     "words", [("backup", "copy"), ("scan",), ("user", "add", "anna"), ("key", "list")]
 )
@@ -334,8 +340,7 @@ def test_a_mistyped_data_folder_is_not_created(
     refused: Run, tmp_path: pathlib.Path, words: tuple[str, ...]
 ) -> None:
     typo = tmp_path / "dtaa"
-    message = f"{typo}: cannot be used: No such file or directory."
-    assert refused(*words, "--data-dir", str(typo)) == message
+    assert refused(*words, "--data-dir", str(typo)) == f"{typo}: {NO_DATABASE}"
     assert not typo.exists()
 
 
@@ -357,16 +362,17 @@ def test_a_folder_that_is_there_and_empty_is_a_new_data_folder(
         words = ("--password-stdin", "--data-dir", str(tmp_path / "empty"))
         assert "Created the account" in run("user", "add", "anna", *words)
     (tmp_path / "other" / "letter.txt").touch()
-    missing = tmp_path / "other" / "catalogd.db"
-    message = f"{missing}: cannot be used: No such file or directory."
-    assert refused("user", "list", "--data-dir", str(missing.parent)) == message
-    assert os.listdir(missing.parent) == ["letter.txt"]
+    other = tmp_path / "other"
+    for words in (("user", "list"), ("key", "list"), ("scan",)):
+        told = refused(*words, "--data-dir", str(other))
+        assert told == f"{other}: {NO_DATABASE}"
+    assert os.listdir(other) == ["letter.txt"]
 
 
 def test_there_is_no_backup_of_a_database_that_is_not_there(
     refused: Run, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    assert refused("backup", str(tmp_path / "copy")).startswith(f"{data}: cannot be")
+    assert refused("backup", str(tmp_path / "copy")) == f"{data}: {NO_DATABASE}"
     assert not (tmp_path / "copy").exists()
 
 
@@ -675,8 +681,35 @@ def test_the_database_is_copied(anna: str, run: Run, tmp_path: pathlib.Path) -> 
 def test_a_backup_that_cannot_be_written_is_one_line(
     anna: str, refused: Run, tmp_path: pathlib.Path
 ) -> None:
-    message = f"{tmp_path}: cannot be written: Is a directory."
+    path = tmp_path / "no" / "copy"
+    message = f"{path}: cannot be written: No such file or directory."
+    assert refused("backup", str(path)) == message
+
+
+def test_a_backup_replaces_no_file(
+    anna: str, run: Run, refused: Run, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    copy, letter = tmp_path / "copy.db", tmp_path / "letter.txt"
+    run("backup", str(copy))
+    letter.write_text("Dear reader")
+    for path in (copy, letter, data / "catalogd.db"):
+        before = (path.stat().st_ino, path.read_bytes())
+        message = f"{path}: is there already. Name another file, or remove it."
+        assert refused("backup", str(path)) == message
+        assert (path.stat().st_ino, path.read_bytes()) == before
+    message = f"{tmp_path}: is there already. Name a file in it."
     assert refused("backup", str(tmp_path)) == message
+    assert not [*tmp_path.glob("**/*.part")]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows lets not everybody make links")
+def test_a_backup_replaces_no_link(
+    anna: str, refused: Run, tmp_path: pathlib.Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("disk that is away")
+    assert refused("backup", str(link)).startswith(f"{link}: is there already.")
+    assert link.is_symlink()
 
 
 def test_a_backup_is_written_to_standard_output(
@@ -2152,7 +2185,7 @@ sys.exit(catalogd.main(sys.argv[3:]))
 @pytest.mark.parametrize(
     "words",
     [
-        *("serve", "scan", "verify", "check", "backup copy", "restore copy"),
+        *("serve", "scan", "verify", "check", "backup new", "restore copy"),
         *("user list", "user password anna", "user age anna none", "user remove anna"),
         *("key add anna x", "key list", "key revoke nobody's", "notify --test"),
     ],

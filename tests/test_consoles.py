@@ -474,6 +474,31 @@ def test_what_may_pass_is_told_and_tried_again(
     wait_for(lambda: processes(consoles) != first)
 
 
+def test_a_client_that_ends_at_once_again_and_again_is_started_less_often(
+    store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consoles = catalogd.Consoles(store, catalogd.Settings())
+    console = catalogd.Console(consoles, {"id": "1", "name": "Attic"})
+    now, pauses = 0.0, []
+    lasts = [1, 1, 1, 1, 1, 3600, 1]
+
+    def send() -> int:
+        nonlocal now
+        now += lasts.pop(0)
+        return 1
+
+    def wait(seconds: float) -> None:
+        pauses.append(seconds)
+        if not lasts:
+            console._over.set()
+
+    monkeypatch.setattr(catalogd.time, "monotonic", lambda: now)
+    monkeypatch.setattr(console, "_send", send)
+    monkeypatch.setattr(console._over, "wait", wait)
+    console.run()
+    assert pauses == [10, 20, 40, 60, 60, 10, 20]
+
+
 def test_a_disk_of_the_server_that_fails_is_told_until_it_is_well(
     home: Home,
     consoles: catalogd.Consoles,

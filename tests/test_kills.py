@@ -43,7 +43,7 @@ SERVER = f"""
 import sys
 import catalogd
 catalogd.CLIENT_CODE = {CLIENT!r}
-catalogd.RESTART_SECONDS = 0.05
+catalogd.RESTART_SECONDS = catalogd.MAX_RESTART_SECONDS = 0.05
 sys.exit(catalogd.main())
 """  # both as they are, but for shorter pauses
 

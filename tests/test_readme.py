@@ -186,6 +186,15 @@ def test_the_readme_tells_first_what_comes_first() -> None:
         assert what in first
 
 
+def test_the_first_send_answers_what_the_sheet_asks_in_its_order() -> None:
+    step = " ".join(README.partition("**3. ")[2].partition("**4. ")[0].split())
+    words, asked = catalogd.WORDS, catalogd.WORDS["questions"]
+    shown = [words["addDevice"], words["next"], asked["name"], asked["owner"]]
+    shown += [words["findConsoles"], words["add"]]
+    places = [step.find(f'"{text}"') for text in shown]
+    assert -1 not in places and places == sorted(places)
+
+
 def test_every_document_is_linked_from_the_readme() -> None:
     linked = re.findall(r"\]\(packaging/([\w-]+\.md)", README)
     assert set(linked) == set(DOCS)
