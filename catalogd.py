@@ -2958,10 +2958,12 @@ def copy_database(path: str, copy: str) -> None:
     """Write a whole copy of a database, of whatever version, which may be in use, in
     place of an earlier copy.
 
-    :raises Problem: it cannot be written: the copy is named.
+    :raises Problem: another file is there, or it cannot be written: the copy is named.
     """
     part = f"{copy}.{new_id()}.part"
     try:
+        if os.path.exists(copy) and not is_copy(copy, path):
+            raise Problem(f"{copy}: is there already, and is not a backup.")
         pathlib.Path(part).touch(0o600, exist_ok=False)
         try:
             with connected(path) as db:
@@ -2977,6 +2979,16 @@ def copy_database(path: str, copy: str) -> None:
         raise
     except OSError as error:
         raise Problem("not_written", copy, refusal(error)) from error
+
+
+def is_copy(copy: str, path: str) -> bool:
+    """Return whether it is a database of ours other than the one in use. It is not
+    opened by SQLite: to close the one in use would end SQLite's locks on it."""
+    if os.path.samefile(copy, path):
+        return False
+    with open(copy, "rb") as file:
+        head = file.read(72)  # see "The Database Header" on sqlite.org
+    return head[68:] == APPLICATION_ID.to_bytes(4, "big")
 
 
 class Clock:
@@ -18601,7 +18613,10 @@ def verify_file(store: Store, known: ServedFile) -> str:
     return result
 
 
-@command("backup", argument("file", "a new file, or '-' for standard output"))
+@command(
+    "backup",
+    argument("file", "where to; an earlier copy is replaced; '-' is standard output"),
+)
 def backup(args: argparse.Namespace) -> None:
     """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)
@@ -18609,9 +18624,6 @@ def backup(args: argparse.Namespace) -> None:
     if args.file == "-":
         print_backup(database)
         return
-    if os.path.lexists(path):
-        advice = "a file in it" if os.path.isdir(path) else "another file, or remove it"
-        raise Problem(f"{path}: is there already. Name {advice}.")
     copy_database(database, path)
     print(f"Copied the database to {path}.")
 

@@ -48,6 +48,7 @@ NOT_SHOWN = {
     "{}.",
     "{} is of another type than {}.",
     "{}: is a database of another program.",
+    "{}: is there already, and is not a backup.",
     "{}: the path is not valid UTF-8. Rename the folder.",
 }
 

@@ -2572,6 +2572,30 @@ def test_a_backup_that_is_taken_while_others_write_is_whole(
         writer.join()
 
 
+def test_a_backup_replaces_no_other_file(
+    store: catalogd.Store, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader")
+    with pytest.raises(catalogd.Problem, match="is there already, and is not a backup"):
+        catalogd.copy_database(store.database.path, str(path))
+    assert path.read_text() == "Dear reader"
+
+
+def test_a_backup_does_not_replace_the_database_itself(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.database._writer.execute(
+        "PRAGMA wal_checkpoint"
+    )  # so the file tells what it is
+    before = os.stat(store.database.path).st_ino
+    with pytest.raises(catalogd.Problem, match="is not a backup"):
+        catalogd.copy_database(
+            store.database.path, os.path.join(store.database.folder, ".", "catalogd.db")
+        )
+    assert os.stat(store.database.path).st_ino == before
+
+
 def test_a_backup_to_nowhere_is_a_problem(
     store: catalogd.Store, tmp_path: pathlib.Path
 ) -> None:
