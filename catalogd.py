@@ -5279,9 +5279,8 @@ class Comparison:
         folder, volume = item.file.folder, item.file.volume
         if item.state == "gone" or folder not in self.trees:  # of the settings
             return "gone"
-        volume = self.names.get(volume, volume)
-        is_offline = is_away(item.file.path, volume, self.trees[folder])
-        return "offline" if is_offline else "gone"
+        tree, volume = self.trees[folder], self.names.get(volume, volume)
+        return "offline" if is_away(item.file.path, volume, tree) else "gone"
 
     def _with_losses(self, gone: Sequence[KnownFile]) -> Iterator[KnownFile]:
         """Yield what is gone, all that a folder misses at once with a volume's name of
@@ -18613,10 +18612,7 @@ def verify_file(store: Store, known: ServedFile) -> str:
     return result
 
 
-@command(
-    "backup",
-    argument("file", "where to; an earlier copy is replaced; '-' is standard output"),
-)
+@command("backup", argument("file", "where to, over an earlier copy; '-' prints it"))
 def backup(args: argparse.Namespace) -> None:
     """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)
