@@ -485,26 +485,9 @@ def states(home: Home) -> list[str]:
 
 
 @pytest.fixture
-def card(tmp_path: pathlib.Path) -> pathlib.Path:
-    (tmp_path / "card").mkdir()
-    return tmp_path / "card"
-
-
-@pytest.fixture
 def console(card: pathlib.Path) -> Iterator[FTPConsole]:
     with contextlib.closing(FTPConsole(card)) as console:
         yield console
-
-
-@pytest.fixture
-def consoles(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[catalogd.Consoles]:
-    monkeypatch.setattr(catalogd, "MAX_CONSOLE_STOP_SECONDS", 30)
-    found = home.web.consoles
-    found.address = home.address
-    yield found
-    assert found.end()
 
 
 def add(home: Home, console: FTPConsole, name: str = "Attic: Étoile") -> str:
