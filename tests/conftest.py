@@ -446,6 +446,18 @@ def home(
         yield home
 
 
+@pytest.fixture
+def consoles(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[catalogd.Consoles]:
+    """The devices that the running service of `home` serves itself."""
+    monkeypatch.setattr(catalogd, "MAX_CONSOLE_STOP_SECONDS", 30)
+    found = home.web.consoles
+    found.address = home.address
+    yield found
+    assert found.end()
+
+
 class Answer:
     """What a server said, read to its end."""
 

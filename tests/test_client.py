@@ -1395,13 +1395,17 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
 )
 def test_a_problem_is_one_line_and_an_exit_code(
     no_waiting: None,
-    run: Callable[..., int],
+    tmp_path: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     code: int,
     message: str,
 ) -> None:
-    assert run(*words) == code
+    """Before any server is called."""
+    (tmp_path / "key").write_text(catalogd.new_key())
+    given = ["--server", "http://127.0.0.1:1", "--key-file", str(tmp_path / "key")]
+    given += ["--to", f"folder:{tmp_path}"]
+    assert send_to_switch.main([*given, *words]) == code
     err = capsys.readouterr().err
     assert message in err and "s3cret" not in err
     assert err.startswith("send-to-switch: ") and err.count("\n") == 1

@@ -35,18 +35,6 @@ def console(tmp_path: pathlib.Path) -> Iterator[FTPConsole]:
         yield console
 
 
-@pytest.fixture
-def consoles(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[catalogd.Consoles]:
-    """Those of a service that runs."""
-    monkeypatch.setattr(catalogd, "MAX_CONSOLE_STOP_SECONDS", 30)
-    found = home.web.consoles
-    found.address = home.address
-    yield found
-    assert found.end()
-
-
 def add(home: Home, target: str, name: str = "Attic", **more: Any) -> str:
     return home.store.devices.add(home.anna, {"name": name, "target": target, **more})
 

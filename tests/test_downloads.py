@@ -215,10 +215,15 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_any_name_arrives_as_it_is_shown(games: Games, name: str) -> None:
+@pytest.mark.parametrize("name", ["line\nbreak\r\ttab.nsp", "ゼルダの伝説.nsp"])
+def test_any_name_arrives(games: Games, name: str) -> None:
     answer = games.ask(games.add(name, CONTENT))
-    said = answer.headers["Content-Disposition"]
+    assert answer.headers["Content-Disposition"] == catalogd.attachment(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_disposition_has_any_name_as_it_is_shown(name: str) -> None:
+    said = catalogd.attachment(name)
     found = re.fullmatch(
         r'attachment; filename="([ !#-\[\]-~]*)"; '
         r"filename\*=UTF-8''([A-Za-z0-9!#$&+.^_`|~%-]+)",

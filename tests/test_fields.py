@@ -51,6 +51,9 @@ def test_a_whole_number_may_be_written_with_a_fraction(text: bytes) -> None:
     ("field", "value", "reason"),
     [
         ("queue_item_id", 7, "must be a string"),
+        ("queue_item_id", True, "must be a string"),
+        ("queue_item_id", [], "must be a string"),
+        ("queue_item_id", "\0", "has a character that is not text"),
         ("queue_item_id", "", "is empty"),
         ("queue_item_id", None, "is missing"),
         ("progress_percent", -1, "must be from 0 to 100"),
@@ -133,7 +136,13 @@ def test_unknown_and_null_fields_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"\xff", b'{"a": 1}x', b"{'a': 1}", b"[" * 100_000, b"\xef\xbb\xbf{}"],
+    [
+        *(b"", b"{", b"\xff", b'{"a": 1}x', b"{'a': 1}", b"[" * 100_000),
+        *(b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'{"a": "\xed\xa0\x80"}', b"\0"),
+        *(b'{"a": "a\nb"}', b'{"a":' * 13_000, b"1" * 60_000),
+        b'{"a": %b}' % (b"9" * 60_000),
+    ],
+    ids=range(14),
 )
 def test_text_that_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(catalogd.Problem, match=r"^The body is not valid JSON\.$"):

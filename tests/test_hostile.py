@@ -1,11 +1,14 @@
 """Over real sockets: what no friendly client sends gets one clear answer, leaves at
 most one line in the log, and the server goes on."""
 
+import contextlib
 import http.client
 import json
 import logging
+import pathlib
 import re
 import select
+import shutil
 import socket
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -14,6 +17,7 @@ from typing import Any
 import pytest
 
 import catalogd
+from example import served
 
 MIB = 1024 * 1024
 PATIENCE = 30.0  # seconds, for a loaded machine
@@ -81,18 +85,46 @@ def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], Any]:
 
 
 @pytest.fixture
-def target(
-    service: catalogd.Web,
-    key: str,
-    serve: Callable[[catalogd.Web], str],
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> Iterator[Target]:
+def log(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> Iterator[pytest.LogCaptureFixture]:
+    """The log as the service writes it."""
     caplog.set_level(logging.INFO)
     caplog.handler.setFormatter(catalogd.LogFormatter())
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # as main does
-    yield Target(serve(service), key, caplog)
+    yield caplog
     assert capfd.readouterr() == ("", "")  # nothing goes around the log
+
+
+@pytest.fixture(scope="module")
+def common(
+    tmp_path_factory: pytest.TempPathFactory, new_data: pathlib.Path
+) -> Iterator[tuple[str, str]]:
+    """Address and key of a server that tests share whose requests it refuses."""
+    data = shutil.copytree(new_data, tmp_path_factory.mktemp("common") / "data")
+    settings = catalogd.Settings(host="127.0.0.1", port=0)
+    with contextlib.closing(catalogd.Store(str(data))) as store:
+        account, key = store.accounts.add("anna", "hash"), catalogd.new_key()
+        store.accounts.add_key(account, "switch", catalogd.hash_token(key))
+        web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+        with served(web) as address:
+            yield address, key
+
+
+@pytest.fixture
+def target(common: tuple[str, str], log: pytest.LogCaptureFixture) -> Target:
+    return Target(*common, log)
+
+
+@pytest.fixture
+def own(
+    service: catalogd.Web,
+    key: str,
+    serve: Callable[[catalogd.Web], str],
+    log: pytest.LogCaptureFixture,
+) -> Target:
+    """A server for one test: what it does last may be logged after the test."""
+    return Target(serve(service), key, log)
 
 
 # The request line and headers
@@ -268,40 +300,20 @@ def test_a_client_that_asks_before_it_sends_nothing_is_answered(
 
 
 def test_a_client_that_does_not_stop_sending_is_cut_off(
-    target: Target, monkeypatch: pytest.MonkeyPatch
+    own: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_DRAIN_SECONDS", 0.5)
-    with target.connect() as connection, pytest.raises(OSError):
+    with own.connect() as connection, pytest.raises(OSError):
         connection.settimeout(5)  # with a full window it may not be told of the end
         connection.sendall(b"\x00\r\n\r\n")
         while True:
             connection.sendall(b"x" * MIB)
-    target.goes_on()
+    own.goes_on()
 
 
 @pytest.mark.parametrize(
     "body",
-    [
-        b"",
-        b"\x00",
-        b"nothing",
-        b"'single'",
-        b'{"queue_item_id": "x"',
-        b'{"queue_item_id": "x"}{}',
-        b'{"queue_item_id": "\xff"}',
-        b'{"queue_item_id": "\xed\xa0\x80"}',
-        b'\xef\xbb\xbf{"queue_item_id": "x"}',
-        '{"queue_item_id": "x"}'.encode("utf-16"),
-        b'{"queue_item_id": "a\nb"}',
-        b"[" * 60_000,
-        b'{"a":' * 13_000,
-        b"1" * 60_000,
-        b'{"queue_item_id": "x", "bytes_transferred": ' + b"9" * 60_000 + b"}",
-        b"[]",
-        b"null",
-        b'"queue_item_id"',
-        b"17",
-    ],
+    [b"", b'{"queue_item_id": "\xff"}', b"[" * 60_000, b"[]"],
     ids=lambda body: repr(body[:30]),
 )
 def test_a_body_that_is_no_json_object_is_refused(target: Target, body: bytes) -> None:
@@ -309,20 +321,7 @@ def test_a_body_that_is_no_json_object_is_refused(target: Target, body: bytes) -
     assert message.startswith("The body is not ")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        rb'"\ud800"',
-        rb'"\u0000"',
-        b"[]",
-        b"{}",
-        b"1",
-        b"true",
-        b'""',
-        b'"%b"' % (b"a" * 5000),
-    ],
-    ids=lambda value: repr(value[:30]),
-)
+@pytest.mark.parametrize("value", [rb'"\ud800"', b"1"])
 def test_an_id_that_is_no_text_is_refused(target: Target, value: bytes) -> None:
     request = target.post(b'{"queue_item_id": %b}' % value)
     message = target.refuses(request, 400, "bad_request")["message"]
@@ -354,14 +353,14 @@ def test_a_body_without_a_type_is_refused(target: Target) -> None:
 # Connections
 
 
-def test_a_client_that_half_closes_its_socket_does_no_harm(target: Target) -> None:
+def test_a_client_that_half_closes_its_socket_does_no_harm(own: Target) -> None:
     whole = b"GET /web/me HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for request in (b"", b"GET / HT", whole, b"\x00\r\n\r\n"):
-        with target.connect() as connection:
+        with own.connect() as connection:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
             read_all(connection)
-    target.goes_on()
+    own.goes_on()
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -370,42 +369,42 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def test_a_client_that_goes_in_the_middle_of_a_body_does_no_harm(
-    target: Target,
+    own: Target,
 ) -> None:
-    with target.connect() as connection:
-        connection.sendall(target.post(b"{" * 5000)[:-1000])
-    target.goes_on()
+    with own.connect() as connection:
+        connection.sendall(own.post(b"{" * 5000)[:-1000])
+    own.goes_on()
 
 
 def test_clients_that_wait_in_the_middle_of_a_request_hold_nobody_up(
-    target: Target,
+    own: Target,
 ) -> None:
-    halves = (b"", b"GET /api/list HTTP/1.1\r\nHost:", target.post(b"{}")[:-1])
-    waiting = [target.connect() for _ in range(10) for _ in halves]
+    halves = (b"", b"GET /api/list HTTP/1.1\r\nHost:", own.post(b"{}")[:-1])
+    waiting = [own.connect() for _ in range(10) for _ in halves]
     for number, connection in enumerate(waiting):
         connection.sendall(halves[number % len(halves)])
-    target.goes_on()
+    own.goes_on()
     assert select.select(waiting, [], [], 0)[0] == []  # they wait still
     for connection in waiting:
         connection.close()
 
 
-def test_the_rest_of_a_request_that_comes_late_is_taken(target: Target) -> None:
-    request = target.post(b'{"queue_item_id": "x"}')
-    with target.connect() as connection:
+def test_the_rest_of_a_request_that_comes_late_is_taken(own: Target) -> None:
+    request = own.post(b'{"queue_item_id": "x"}')
+    with own.connect() as connection:
         for place in range(0, len(request), 20):
             connection.sendall(request[place : place + 20])
         status, _, body = read_answer(connection)
     assert (status, body["error"]) == (404, "not_found")
 
 
-def test_garbage_after_a_request_does_not_spoil_its_answer(target: Target) -> None:
+def test_garbage_after_a_request_does_not_spoil_its_answer(own: Target) -> None:
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with target.connect() as connection:
+    with own.connect() as connection:
         connection.sendall(request + b"\x00\x01 garbage\r\n\r\n" + b"more" * MIB)
         answers = read_all(connection)
     assert re.findall(rb"HTTP/1\.\d (\d+)", answers) == [b"200", b"400"]
-    target.goes_on()
+    own.goes_on()
 
 
 # Keys
@@ -430,15 +429,15 @@ def test_a_key_never_reaches_the_log(target: Target, path: str, method: str) -> 
 
 
 def test_a_key_never_reaches_the_log_when_a_call_fails(
-    target: Target, service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
+    own: Target, service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
         raise RuntimeError("the catalog is on fire")
 
     monkeypatch.setattr(service.store.entries, "version", fail)
-    head = f"GET /api/list?api_key={target.key} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    status, _, body = target.answer(head.encode())
+    head = f"GET /api/list?api_key={own.key} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    status, _, body = own.answer(head.encode())
     assert (status, body["error"]) == (500, "internal_error")
     assert "fire" not in str(body)
-    assert "on fire" in target.log.text
-    assert target.key not in target.log.text
+    assert "on fire" in own.log.text
+    assert own.key not in own.log.text

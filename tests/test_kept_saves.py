@@ -461,15 +461,14 @@ def test_no_name_makes_a_line_of_saves(name: str, service: catalogd.Web) -> None
     assert (console.scan, console._unsaved) == ({}, [])
 
 
-@pytest.mark.parametrize("name", HOSTILE[:4])
 def test_a_file_of_any_name_is_sent(
-    name: str, home: Home, consoles: catalogd.Consoles, console: FTPConsole
+    home: Home, consoles: catalogd.Consoles, console: FTPConsole
 ) -> None:
     device = add(home, console)
     home.library.add("Star Garden.nsp", b"x" * 1000)
     home.web.scanner.scan()
     [entry] = home.store.database.rows("SELECT id FROM entries")
-    home.store.entries.edit(entry["id"], {"name": name})
+    home.store.entries.edit(entry["id"], {"name": HOSTILE[3]})
     home.store.queue.send(home.anna, entry["id"], device)
     consoles.update()
     wait_for(lambda: states(home) == ["completed"])
@@ -485,26 +484,9 @@ def states(home: Home) -> list[str]:
 
 
 @pytest.fixture
-def card(tmp_path: pathlib.Path) -> pathlib.Path:
-    (tmp_path / "card").mkdir()
-    return tmp_path / "card"
-
-
-@pytest.fixture
 def console(card: pathlib.Path) -> Iterator[FTPConsole]:
     with contextlib.closing(FTPConsole(card)) as console:
         yield console
-
-
-@pytest.fixture
-def consoles(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[catalogd.Consoles]:
-    monkeypatch.setattr(catalogd, "MAX_CONSOLE_STOP_SECONDS", 30)
-    found = home.web.consoles
-    found.address = home.address
-    yield found
-    assert found.end()
 
 
 def add(home: Home, console: FTPConsole, name: str = "Attic: Étoile") -> str:

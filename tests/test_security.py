@@ -66,6 +66,9 @@ class Callers:
             return app.request(path, method=rule.method, expect_errors=True)
         return call(app, rule, MISSING, self.world)
 
+    def may(self, who: str, rule: catalogd.Route) -> bool:
+        return not is_refused(self.call(who, rule))
+
 
 def is_refused(answer: Any) -> bool:
     found = answer.json if answer.content_type == "application/json" else {}
@@ -74,11 +77,19 @@ def is_refused(answer: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("rule", catalogd.ROUTES, ids=rule_id)
+READS = [rule for rule in catalogd.ROUTES if rule.method == "GET"]
+GROUPS = [READS, *([rule] for rule in catalogd.ROUTES if rule not in READS)]
+
+
+@pytest.mark.parametrize("rules", GROUPS, ids=lambda rules: rule_id(rules[0]))
 def test_each_caller_may_do_what_the_table_says(
-    rule: catalogd.Route, world: World, monkeypatch: pytest.MonkeyPatch
+    rules: list[catalogd.Route], world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Routes that change nothing are called in one household."""
     monkeypatch.setattr(catalogd, "find_consoles", lambda *given: [])
     callers = Callers(world)
-    may = {who for who in EVERYBODY if not is_refused(callers.call(who, rule))}
-    assert may == allowed(rule)
+    found = {
+        rule_id(rule): {who for who in EVERYBODY if callers.may(who, rule)}
+        for rule in rules
+    }
+    assert found == {rule_id(rule): allowed(rule) for rule in rules}

@@ -1074,18 +1074,5 @@ def test_a_traceback_is_indented_line_by_line(
     assert lines[-1] == r"    2026-01-01 ERROR forged \x1b[2J"
 
 
-def test_a_path_forges_no_line_in_the_log_of_the_service(
-    start: Callable[..., Service], home: pathlib.Path
-) -> None:
-    service = start()
-    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
-    with contextlib.closing(call):
-        call.request("GET", "/%0a2026-01-01%20ERROR%20forged%1b%5b2J")
-        assert call.getresponse().status == 404
-    lines = [line for line in service.stop()[1].splitlines() if "forged" in line]
-    assert len(lines) == 1
-    assert r" INFO 404 GET /\n2026-01-01 ERROR forged\x1b[2J from " in lines[0]
-
-
 def log_record(message: str) -> logging.LogRecord:
     return catalogd.log.makeRecord("catalogd", 20, "", 0, message, (), None)
