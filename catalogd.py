@@ -6759,12 +6759,12 @@ class Health:
     def _saves_faults(self, found: str) -> Iterator[Fault]:
         """:param found: what is wrong with the folder, as far as is known here."""
         faults = {self.consoles.saves: found}
-        for scan in self.consoles.scans():
-            why = scan["problems"][-1] if scan["failures"] else {}
+        for look in self.consoles.looks():
+            why = look["problems"][-1] if look["failures"] else {}
             if why.get("reason") == "saves_disk":
                 faults[self.consoles.saves] = why["message"]
-            elif scan["failures"] > 1:
-                faults[scan["id"]] = say("saves_failed", scan["name"], why["message"])
+            elif look["failures"] > 1:
+                faults[look["id"]] = say("saves_failed", look["name"], why["message"])
         yield from (Fault("saves", *row) for row in faults.items())
 
     def _file_faults(self) -> Iterator[Fault]:
@@ -6826,7 +6826,7 @@ class Health:
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
-            "saves": self.consoles.scans(),
+            "saves": self.consoles.looks(),
             "faults": self.faults(found),
         }
 
@@ -7594,8 +7594,8 @@ class Console(Lasting):
         super().__init__("console", self.run)
         self.device = device
         self.known: set[str] = set()  # items that wait, of which the client was told
-        self.scan: Row = {}  # of the saves there, the last one
-        self._unsaved: list[Row] = []  # what the scan that goes on could not copy
+        self.look: Row = {}  # at the saves there, the last one
+        self._unsaved: list[Row] = []  # what the look that goes on could not copy
         self._consoles = consoles
         self._process: subprocess.Popen[str] | None = None
         self._over = threading.Event()
@@ -7647,20 +7647,20 @@ class Console(Lasting):
         with contextlib.suppress(Problem):  # it is none of these
             match line[:1] == TOLD and json_object(line[1:].encode()):
                 case {"saves": int() | None as n, "code": str(code), "arguments": of}:
-                    return self._note_scan(reported(code, of) or code, n)
+                    return self._note_look(reported(code, of) or code, n)
         return line
 
-    def _note_scan(self, problem: str, copied: int | None) -> str:
+    def _note_look(self, problem: str, copied: int | None) -> str:
         """Note what could not be copied and, where `copied` tells how many were, that
-        the scan has ended, and what ended it early. Return a line for the log."""
+        the look has ended, and why it saw no more. Return a line for the log."""
         self._unsaved += [{"message": problem, **coded(problem)}] if problem else []
         if copied is None:
             return f"Saves: {problem}"
-        failures = self.scan.get("failures", 0) + 1 if problem else 0
-        scan = {"id": self.device["id"], "name": self.device["name"], "copied": copied}
+        failures = self.look.get("failures", 0) + 1 if problem else 0
+        look = {"id": self.device["id"], "name": self.device["name"], "copied": copied}
         now = self._consoles.store.database.time()
-        scan |= {"looked_at": now, "failures": failures}
-        self.scan, self._unsaved = {**scan, "problems": self._unsaved}, []
+        look |= {"looked_at": now, "failures": failures}
+        self.look, self._unsaved = {**look, "problems": self._unsaved}, []
         return f"Saves: {copied} copied. {problem}".rstrip()
 
     def _write(self, line: str) -> None:
@@ -7758,9 +7758,9 @@ class Consoles:
             "saves": self.saves and [saves_folder(self.saves, device), *self._limits],
         }
 
-    def scans(self) -> list[Row]:
-        """Return the last scan of the saves of each console that had one."""
-        return [one.scan for one in [*self._running.values()] if one.scan]
+    def looks(self) -> list[Row]:
+        """Return the last look at the saves of each console that was looked at."""
+        return [one.look for one in [*self._running.values()] if one.look]
 
     def watch(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""
@@ -8690,7 +8690,7 @@ class DeviceCalls(Calls):
 
     @route("GET /web/saves", access="session", runs=OWN_THREAD)
     def saves(self, caller: Caller) -> dict[str, Any]:
-        """Return the copies of saves that the caller may have, and the last scans of
+        """Return the copies of saves that the caller may have, and the last looks at
         consoles: a child has those of its own devices and of titles that it sees."""
         top, is_child = self.consoles.saves, caller.age != EVERYTHING
         away = say("disk_away") if top and not os.path.isdir(top) else ""
@@ -8702,8 +8702,8 @@ class DeviceCalls(Calls):
             for row in kept_saves(top, seen)
             if caller.admin or row["device"] in of
         ]
-        scans = [] if is_child else self.consoles.scans()
-        looks = [row for row in scans if row["id"] in of]
+        looks = [] if is_child else self.consoles.looks()
+        looks = [row for row in looks if row["id"] in of]
         problem = away and {"message": away, **coded(away)}
         return {"copies": copies, "looks": looks, "problem": problem}
 
@@ -18701,8 +18701,8 @@ def service_tests(service: Row, settings: Settings) -> Findings:
     if os.path.isdir(saves):  # else a fault tells that its disk is away
         form = "{title}/{name} of {console}, {added_at} UTC"
         last = [form.format_map(row) for row in kept_saves(saves)[:1]] or ["none yet"]
-        for scan in service["saves"]:
-            last += [f"{scan['name']}: {one['message']}" for one in scan["problems"]]
+        for look in service["saves"]:
+            last += [f"{look['name']}: {one['message']}" for one in look["problems"]]
         yield "saves", f"ok: {'; '.join(last)}"
 
 

@@ -2121,15 +2121,15 @@ def find_target(settings: Settings) -> Target:
 # Copies of the backups of saves that programs on a console made. A client that its
 # server runs makes them while it has nothing to send; all else goes on without them.
 
-SAVES_SECONDS = 1800.0  # between two scans
+SAVES_SECONDS = 1800.0  # between two looks
 # Of JKSV, Checkpoint, Sphaira, DBI and Tinfoil:
 SAVES_FOLDERS = ["/JKSV", "/switch/Checkpoint/saves", "/dumps/Save"]
 SAVES_FOLDERS += ["/switch/DBI/saves", "/switch/tinfoil/saves"]
 UNUSED_SAVES = "/JKSV/_TRASH_"
 MAX_SAVE_DEPTH = 10  # of a path
-MAX_SAVE_NAMES = 20_000  # in one scan
+MAX_SAVE_NAMES = 20_000  # in one look
 MAX_SAVE_BYTES = 4 * 10**9  # of a backup
-MAX_SAVE_FAULTS = 5  # broken connections, and lines that tell what failed, in one scan
+MAX_SAVE_FAULTS = 5  # broken connections, and lines that tell what failed, in one look
 SAVE_PARTS = f"*/*-{'[0-9a-f]' * 12}.part"
 SAVE_NAME = re.compile(r"[^/\\\x00-\x1f\ufffd]+")  # "\ufffd" stands for no UTF-8
 WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
@@ -2187,7 +2187,7 @@ class Saves:
         self._state = State(state, "saves", str(self.folder.parent))
         self._damaged = set[pathlib.Path]()  # copies that would not be whole
 
-    def scan(self, tell: Callable[..., None]) -> None:
+    def look(self, tell: Callable[..., None]) -> None:
         """Copy what is new, and tell how that went.
         :raises Cancelled: the server has told something."""
         self._progress, why = self.pace.idle, Problem("")
@@ -2877,7 +2877,7 @@ class Sender:
         is_due = time.monotonic() >= self._saves_due
         if self.saves and is_due and str(self.target_state) == READY:
             with contextlib.suppress(Cancelled):  # then it is due again at once
-                self.saves.scan(self.screen.tell)
+                self.saves.look(self.screen.tell)
                 self._saves_due = time.monotonic() + SAVES_SECONDS
 
     def _claim(self, item: Item) -> bool:

@@ -146,8 +146,8 @@ class Looked:
             folder = why.split()[-6].rstrip(":")
             why = catalogd.say("saves_disk", folder, catalogd.say("disk_away"))
         problems = [{"message": why, **catalogd.coded(why)}] if why else []
-        self.scan = {"id": device, "name": "Attic", "looked_at": "2026-01-01T00:00:00"}
-        self.scan |= {"copied": 2, "failures": failures, "problems": problems}  # type: ignore[dict-item]
+        self.look = {"id": device, "name": "Attic", "looked_at": "2026-01-01T00:00:00"}
+        self.look |= {"copied": 2, "failures": failures, "problems": problems}  # type: ignore[dict-item]
 
 
 # The list
@@ -382,23 +382,23 @@ def test_what_the_client_tells_is_noted(service: catalogd.Web) -> None:
     failed = send_to_switch.Problem("save_failed", path="/JKSV/A/1.zip", why=damaged)
     assert console._note_saves("Waiting for queue items.") == "Waiting for queue items."
     assert console._note_saves(told_line(failed.told())) == f"Saves: {broken}"
-    assert not console.scan
+    assert not console.look
     assert console._note_saves(told_line("", 3)) == "Saves: 3 copied."
-    assert (console.scan["copied"], console.scan["failures"]) == (3, 0)
-    [told] = console.scan["problems"]
-    before = console.scan
+    assert (console.look["copied"], console.look["failures"]) == (3, 0)
+    [told] = console.look["problems"]
+    before = console.look
     assert (told["message"], told["reason"]) == (broken, "save_failed")
     assert [part["message"] for part in told["of"]][0] == "/JKSV/A/1.zip"
     assert told["of"][1]["reason"] == "save_damaged"
     for failures in (1, 2):
         why = send_to_switch.Problem("ftp_silent", address="1.2.3.4").told()
         console._note_saves(told_line(why, 0))
-        assert console.scan["failures"] == failures
-        assert [one["reason"] for one in console.scan["problems"]] == ["ftp_silent"]
+        assert console.look["failures"] == failures
+        assert [one["reason"] for one in console.look["problems"]] == ["ftp_silent"]
     console._note_saves(told_line("By another release.", 0))
-    assert console.scan["problems"] == [{"message": "By another release."}]
+    assert console.look["problems"] == [{"message": "By another release."}]
     console._note_saves(told_line("", 0))
-    assert (console.scan["failures"], console.scan["problems"]) == (0, [])
+    assert (console.look["failures"], console.look["problems"]) == (0, [])
     assert before["copied"] == 3  # another thread may have it
 
 
@@ -408,18 +408,18 @@ def told_line(told: Any, copied: int | None = None) -> str:
 
 
 class Assigned(catalogd.Console):
-    """Notes each scan that another thread may see."""
+    """Notes each look that another thread may see."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "scan":
+        if name == "look":
             vars(self).setdefault("seen", []).append(dict(value))
         super().__setattr__(name, value)
 
 
-def test_a_scan_is_told_whole(service: catalogd.Web) -> None:
+def test_a_look_is_told_whole(service: catalogd.Web) -> None:
     console = Assigned(service.consoles, {"id": "x", "name": "Attic"})
     console._note_saves(told_line("", 3))
-    assert vars(console)["seen"] == [{}, console.scan]
+    assert vars(console)["seen"] == [{}, console.look]
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_what_has_another_form_is_an_ordinary_line(
 ) -> None:
     console = catalogd.Console(service.consoles, {"id": "x", "name": "Attic"})
     line = catalogd.TOLD + told
-    assert (console._note_saves(line), console.scan) == (line, {})
+    assert (console._note_saves(line), console.look) == (line, {})
 
 
 HOSTILE = [
@@ -458,7 +458,7 @@ def test_no_name_makes_a_line_of_saves(name: str, service: catalogd.Web) -> None
         send_to_switch.Screen(out).say(text)
     lines = re.split("[\r\n]", out.getvalue())
     assert [console._note_saves(line) for line in lines] == lines
-    assert (console.scan, console._unsaved) == ({}, [])
+    assert (console.look, console._unsaved) == ({}, [])
 
 
 def test_a_file_of_any_name_is_sent(
@@ -472,8 +472,8 @@ def test_a_file_of_any_name_is_sent(
     home.store.queue.send(home.anna, entry["id"], device)
     consoles.update()
     wait_for(lambda: states(home) == ["completed"])
-    wait_for(lambda: consoles.scans())
-    assert consoles.scans()[0]["copied"] == 0
+    wait_for(lambda: consoles.looks())
+    assert consoles.looks()[0]["copied"] == 0
 
 
 def states(home: Home) -> list[str]:
@@ -504,10 +504,10 @@ def test_the_server_has_the_saves_of_its_consoles_copied(
     whole = write(card, "JKSV/Star/1.zip", b"first")
     device = add(home, console)
     consoles.update()
-    wait_for(lambda: consoles.scans())
+    wait_for(lambda: consoles.looks())
     assert kept(saves) == [whole]
-    [scan] = consoles.scans()
-    assert (scan["id"], scan["copied"], scan["problems"]) == (device, 1, [])
+    [look] = consoles.looks()
+    assert (look["id"], look["copied"], look["problems"]) == (device, 1, [])
     rows = sign_in(home.web, "anna").get("/web/saves").json["copies"]
     assert [row["console"] for row in rows] == ["Attic: Étoile"]
     [folder] = saves.iterdir()
@@ -580,7 +580,7 @@ def test_check_tells_what_was_copied_last_and_why_not(
     looked = Looked("a", 1, "It broke.")
     service.consoles._running["a"] = looked  # type: ignore[assignment]
     assert told() == f"{last}; Attic: It broke."
-    looked.scan["failures"] = 2
+    looked.look["failures"] = 2
     fault = "Saves of Attic are not copied: It broke."
     assert told() == f"{fault}; {last}; Attic: It broke."
     service.consoles._running.clear()

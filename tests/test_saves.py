@@ -67,7 +67,7 @@ class Watcher:
 
     def look(self) -> list[str]:
         told: list[str] = []
-        self.saves.scan(lambda **facts: told.append(text(**facts)))
+        self.saves.look(lambda **facts: told.append(text(**facts)))
         return told
 
     def kept(self) -> list[Any]:
@@ -536,7 +536,7 @@ class Looks(send_to_switch.Saves):
     def __init__(self) -> None:
         self.count, self.is_told = 0, False
 
-    def scan(self, tell: Any) -> None:
+    def look(self, tell: Any) -> None:
         self.count += 1
         if self.is_told:
             raise Cancelled
