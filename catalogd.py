@@ -7607,7 +7607,8 @@ class Console(Lasting):
             code, started_at = 1, time.monotonic()
             with logged_problems(f"Sending to {self.device['name']} failed"):
                 code = self._send()
-            if time.monotonic() - started_at > MAX_RESTART_SECONDS:
+            ran = time.monotonic() - started_at
+            if code in CLIENT_PROBLEMS or ran > MAX_RESTART_SECONDS:
                 pause = RESTART_SECONDS
             self._over.wait(None if code == WRONG_SETTING else pause)
             pause = min(2 * pause, MAX_RESTART_SECONDS)
@@ -10983,7 +10984,7 @@ WORDS = {
     "goneText": "Its files were moved away or deleted.",
     "toSend": "To send",
     "finished": "Finished",
-    "showMore": "Show more",
+    "moreFinished": "Show more",
     "emptyQueueTitle": "The queue is empty",
     "emptyQueueText": "Press Send in the library, and watch the progress here.",
     "toLibrary": "Go to the library",
@@ -15185,7 +15186,7 @@ function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
     {key: "finished", class: "items finished"},
     h.div("head", h.h2(null, WORDS.finished), clear),
     h.ul(null, rows.map(renderQueueRow)),
-    hasMore && button(WORDS.showMore, showMore),
+    hasMore && button(WORDS.moreFinished, showMore),
   );
 }
 
@@ -17103,7 +17104,8 @@ function isHidden({name}) {
   return /^[.~]/.test(name);
 }
 
-/** An upload, paused where a file of that type, size and name is there already.
+/** An upload, paused where a file of that type and size is there already; images of
+ * cartridges, which have few sizes, also where it is named alike.
  * @param {File} file
  * @returns {Upload} */
 function makeUpload(file) {
@@ -17111,7 +17113,9 @@ function makeUpload(file) {
   const isNamed = text => words.includes(fold(text));
   const same = state.entries?.find(
     ({name, title_id: id = name, size, file_type: of}) =>
-      size === file.size && of === type && [id, withoutEnding(name)].some(isNamed),
+      size === file.size &&
+      of === type &&
+      (of !== "xci" || [id, withoutEnding(name)].some(isNamed)),
   );
   const note = same ? WORDS.isThere(same.name) : "";
   return {
@@ -17739,8 +17743,8 @@ def find_database(args: argparse.Namespace) -> str:
         if is_doubted and (os.listdir(args.data_dir) or is_backup):
             os.stat(path)
     except FileNotFoundError as error:
-        hint = f"Run '{PROGRAM} serve' once, or choose another folder with --data-dir."
-        raise Problem(f"{args.data_dir}: has no database yet. {hint}") from error
+        hint = f"Start '{PROGRAM} serve' with it once, or choose another --data-dir."
+        raise Problem(f"{args.data_dir}: has no database. {hint}") from error
     except OSError as error:
         raise Problem(f"{error.filename}: cannot be used: {reason(error)}") from error
     return path
@@ -18612,7 +18616,7 @@ def verify_file(store: Store, known: ServedFile) -> str:
     return result
 
 
-@command("backup", argument("file", "where to, over an earlier copy; '-' prints it"))
+@command("backup", argument("file", "replaces an earlier copy; '-' is standard output"))
 def backup(args: argparse.Namespace) -> None:
     """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)

@@ -328,7 +328,7 @@ def test_the_data_folder_can_be_chosen(run: Run, tmp_path: pathlib.Path) -> None
 
 
 NO_DATABASE = (
-    "has no database yet. Run 'catalogd serve' once, or choose another folder with"
+    "has no database. Start 'catalogd serve' with it once, or choose another"
     " --data-dir."
 )
 

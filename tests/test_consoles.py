@@ -467,24 +467,25 @@ def test_a_client_that_ends_at_once_again_and_again_is_started_less_often(
 ) -> None:
     consoles = catalogd.Consoles(store, catalogd.Settings())
     console = catalogd.Console(consoles, {"id": "1", "name": "Attic"})
-    now, pauses = 0.0, []
-    lasts = [1, 1, 1, 1, 1, 3600, 1]
+    now, pauses = catalogd.time.monotonic(), []
+    runs = [(1, 1)] * 5 + [(1, 3600), (1, 1), (3, 1), (1, 1)]
 
     def send() -> int:
         nonlocal now
-        now += lasts.pop(0)
-        return 1
+        code, seconds = runs.pop(0)
+        now += seconds
+        return code
 
     def wait(seconds: float) -> None:
         pauses.append(seconds)
-        if not lasts:
+        if not runs:
             console._over.set()
 
     monkeypatch.setattr(catalogd.time, "monotonic", lambda: now)
     monkeypatch.setattr(console, "_send", send)
     monkeypatch.setattr(console._over, "wait", wait)
     console.run()
-    assert pauses == [10, 20, 40, 60, 60, 10, 20]
+    assert pauses == [10, 20, 40, 60, 60, 10, 20, 10, 20]
 
 
 def test_a_disk_of_the_server_that_fails_is_told_until_it_is_well(

@@ -465,9 +465,11 @@ def test_the_state_of_a_device_and_why(script: Any) -> None:
         "No answer from 10.0.0.7.": ["Off", "No answer from 10.0.0.7."],
     }
     devices = [device("Attic", target=target) for target in states]
-    devices.append(device("Attic", state="away", last_call="2026-01-31T12:00:00"))
+    then = "2026-01-31T12:00:00"
+    devices.append(device("Attic", state="away", last_call=then))
     devices.append(device("Attic", state="away", paused_by=""))
-    expected = [*states.values(), ["Last seen Jan 31, 2026", ""], ["Paused", ""]]
+    seen = f"Last seen {script.evaluate('formatAge', then)}"
+    expected = [*states.values(), [seen, ""], ["Paused", ""]]
     assert script.evaluate(STATES, devices) == expected
 
 
