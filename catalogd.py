@@ -17104,8 +17104,8 @@ function isHidden({name}) {
   return /^[.~]/.test(name);
 }
 
-/** An upload, paused where a file of that type and size is there already; images of
- * cartridges, which have few sizes, also where it is named alike.
+/** An upload, paused where a file of that type and size is there already. Images of
+ * cartridges have few sizes: one of these must be named alike too.
  * @param {File} file
  * @returns {Upload} */
 function makeUpload(file) {
