@@ -912,6 +912,7 @@ class Screen:
 # What the thread that copies a file shares with the one that reports it, and pauses.
 
 MAX_PAUSE_SECONDS = 30.0  # between two attempts
+AGAIN = "Trying again."  # behind a problem that ends nothing
 
 
 class Progress:
@@ -1022,7 +1023,7 @@ class Retry:
             if isinstance(problem, TargetOffline):
                 raise problem
             raise Failed("gave_up", why=problem, count=self.failures)
-        self.say(f"{problem} Trying again.")
+        self.say(f"{problem} {AGAIN}")
         self.pause = min(2 * self.pause or self.first_pause, MAX_PAUSE_SECONDS)
         self.sleep(self.pause)
 
@@ -2699,7 +2700,7 @@ class Sender:
         retry = Retry(self.pace.wait, say=self.screen.say, first_pause=POLL_SECONDS)
         while True:
             try:
-                self._watch()
+                self._watch("" if once else f" {AGAIN}")
                 has_sent = self.send_next()
                 retry.reset()
             except BadKey:
@@ -2850,8 +2851,12 @@ class Sender:
         else:
             self._fail(item, "", problem)
 
-    def _watch(self) -> None:
-        """Check the target, if the last time is long ago, and say what is new."""
+    def _watch(self, after: str = "") -> None:
+        """Check the target, if the last time is long ago, and say what is new.
+
+        :param after: what ends a problem, so that the attempt after it, which meets the
+            same one, repeats the line.
+        """
         is_due = time.monotonic() >= self._checked + self.pace.check_seconds
         if not (self.target.is_watched and is_due):
             return
@@ -2859,7 +2864,8 @@ class Sender:
         with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
             self._check_target()
         if (now := str(self.target_state)) not in (str(before), READY):
-            self.screen.say(now[0].upper() + now[1:])
+            is_offline = isinstance(self.target_state, TargetOffline)
+            self.screen.say(now[0].upper() + now[1:] + after * is_offline)
 
     def _check_target(self) -> None:
         """:raises TargetOffline: it takes no file now."""
