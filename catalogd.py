@@ -6633,8 +6633,8 @@ def inbox_fault(folder: str) -> str:
 def saves_fault(folder: str) -> str:
     """Return why no saves can be kept in this folder, or "" as inbox_fault does."""
     why = folder and write_refusal(folder)
-    told = f"{why}." if os.path.isdir(folder) else say("disk_away")
-    return say("saves_disk", folder, told) if why else ""
+    reason = f"{why}." if os.path.isdir(folder) else say("disk_away")
+    return say("saves_disk", folder, reason) if why else ""
 
 
 def why_offline(folder: str, error: OSError, is_known: bool) -> str:
@@ -7639,12 +7639,12 @@ class Console(Lasting):
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
             why = line.partition(": ")[0][:200] if code == 1 else f"exit code {code}"
-            told = line[:200] if code in CLIENT_PROBLEMS else say("client_failed", why)
-            self._consoles.store.accounts.uses.set_target_state(self.device["id"], told)
+            why = line[:200] if code in CLIENT_PROBLEMS else say("client_failed", why)
+            self._consoles.store.accounts.uses.set_target_state(self.device["id"], why)
         return process.returncode
 
     def _note_saves(self, line: str) -> str:
-        """Return a line of the client for the log. Note what it tells of saves."""
+        """Return a line of the client for the log. Note what it reports of saves."""
         with contextlib.suppress(Problem):  # it is none of these
             match line[:1] == TOLD and json_object(line[1:].encode()):
                 case {"saves": int() | None as n, "code": str(code), "arguments": of}:
@@ -8919,9 +8919,9 @@ class QueueCalls(Calls):
         query = bottle.request.query
         of = json_object((query.getunicode("target_arguments") or "{}").encode())
         check_arguments("target_arguments", PROGRESS["error_arguments"], of)
-        told = reported(query.get("target_code", ""), of)
-        told = told or (query.getunicode("target") or "")[:200]
-        self.accounts.uses.set_target_state(caller.credential, told)
+        state = reported(query.get("target_code", ""), of)
+        state = state or (query.getunicode("target") or "")[:200]
+        self.accounts.uses.set_target_state(caller.credential, state)
         client = query.get("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)

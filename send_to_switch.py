@@ -2142,7 +2142,7 @@ class SaveFile(NamedTuple):
     """A file or a folder on the console."""
 
     path: str
-    size: int  # bytes, negative where it cannot be read, which is told already
+    size: int  # bytes, negative where it cannot be read, which is noted already
     is_folder: bool = False
 
 
@@ -2189,7 +2189,7 @@ class Saves:
         self._damaged = set[pathlib.Path]()  # copies that would not be whole
 
     def look(self, tell: Callable[..., None]) -> None:
-        """Copy what is new, and tell how that went.
+        """Copy what is new, and report how that went.
         :raises Cancelled: the server has told something."""
         self._progress, why = self.pace.idle, Problem("")
         self._copied, self._faults = 0, list[Problem]()
@@ -2248,16 +2248,16 @@ class Saves:
             yield
         except OSError as error:
             why = Problem(DISK_CODES.get(error.errno or 0, f"{error_text(error)}."))
-            place = self.folder.parent
-            raise Problem("saves_disk", folder=place, why=why) from error
+            parent = self.folder.parent
+            raise Problem("saves_disk", folder=parent, why=why) from error
 
     def _check_folder(self) -> None:
         """:raises OSError: its disk is away. Nothing is made below its mount point."""
-        state, place = self._state, str(self.folder.parent)
-        os.stat(place)
+        state, parent = self._state, str(self.folder.parent)
+        os.stat(parent)
         if state.mount and not os.path.ismount(state.mount):
             raise FileNotFoundError(errno.ENOENT, "")
-        if (mount := mount_point(place)) != state.mount:
+        if (mount := mount_point(parent)) != state.mount:
             state.mount = mount
             state.save()
 
@@ -2304,10 +2304,10 @@ class Saves:
         """Yield the path and the files of each backup: a zip file is one, and so is a
         folder in that of a title if it has none."""
 
-        def place(file: SaveFile) -> list[str]:
+        def names_of(file: SaveFile) -> list[str]:
             return file.path.split("/")[: title.path.count("/") + 2]
 
-        for names, group in itertools.groupby(sorted({*self._tree(title)}), place):
+        for names, group in itertools.groupby(sorted({*self._tree(title)}), names_of):
             files, path = [*group], "/".join(names)
             zips = [one for one in files if one.path.lower().endswith(".zip")]
             yield from ((one.path, [one]) for one in zips)
