@@ -5543,7 +5543,7 @@ class Inbox:
         # What the last piece was answered, by id.
         self._ended = Recent[Row](MAX_ENDED_UPLOADS)
         self._running: set[str] = set()  # ids of what is written now
-        self._lock = threading.Lock()  # of that, of parts and of names that are made
+        self._lock = threading.Lock()  # of that, and of parts that are made
 
     def facts(self, caller: Caller) -> Row:
         """Return which files a caller may add. :raises NotFound, Forbidden: none."""
@@ -5658,27 +5658,28 @@ class Inbox:
         others = (safe_name(row["name"], mark=f" ({n})") for n in itertools.count(2))
         names = itertools.chain([row["name"]], others)
         while True:
-            name = next(names)
-            path = os.path.join(self.path, name)
-            if is_equal := are_equal(part, path):
-                os.unlink(part)
-            if is_equal or self._has_renamed(part, path, modified):
+            path = os.path.join(self.path, name := next(names))
+            is_equal = are_equal(part, path)
+            with contextlib.suppress(FileExistsError):
+                if not is_equal:
+                    self._name(part, path, modified)
                 break
         ended = {"offset": row["size"], "name": name, "is_equal": is_equal}
         self._ended[row["id"]] = ended
-        self.uploads.remove(row["id"])
+        self._remove(row["id"])
         return ended
 
-    def _has_renamed(self, part: str, path: str, modified: float) -> bool:
-        """Rename a whole file, and have that on the disk, unless the name is taken."""
-        with self._lock:
-            if os.path.lexists(path):
-                return False
-            os.rename(part, path)
+    def _name(self, part: str, path: str, modified: float) -> None:
+        """Give a whole file its name, and have that on the disk. The part may stay, as
+        another name of the file. :raises FileExistsError: any program took the name."""
+        try:
+            os.link(part, path, follow_symlinks=False)
+        except OSError:  # it is taken, or there are no links, as on exFAT
+            pathlib.Path(path).touch(exist_ok=False)  # reserves it
+            os.replace(part, path)
         os.utime(path, (modified, modified))
         sync_names(self.path)
         self.has_changed = True
-        return True
 
     def drop(self, account: int | None, upload: str) -> None:
         """Remove an upload of the account, or with None of any, that is not whole.
@@ -6633,8 +6634,8 @@ def inbox_fault(folder: str) -> str:
 def saves_fault(folder: str) -> str:
     """Return why no saves can be kept in this folder, or "" as inbox_fault does."""
     why = folder and write_refusal(folder)
-    told = f"{why}." if os.path.isdir(folder) else say("disk_away")
-    return say("saves_disk", folder, told) if why else ""
+    reason = f"{why}." if os.path.isdir(folder) else say("disk_away")
+    return say("saves_disk", folder, reason) if why else ""
 
 
 def why_offline(folder: str, error: OSError, is_known: bool) -> str:
@@ -7639,12 +7640,12 @@ class Console(Lasting):
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
             why = line.partition(": ")[0][:200] if code == 1 else f"exit code {code}"
-            told = line[:200] if code in CLIENT_PROBLEMS else say("client_failed", why)
-            self._consoles.store.accounts.uses.set_target_state(self.device["id"], told)
+            why = line[:200] if code in CLIENT_PROBLEMS else say("client_failed", why)
+            self._consoles.store.accounts.uses.set_target_state(self.device["id"], why)
         return process.returncode
 
     def _note_saves(self, line: str) -> str:
-        """Return a line of the client for the log. Note what it tells of saves."""
+        """Return a line of the client for the log. Note what it reports of saves."""
         with contextlib.suppress(Problem):  # it is none of these
             match line[:1] == TOLD and json_object(line[1:].encode()):
                 case {"saves": int() | None as n, "code": str(code), "arguments": of}:
@@ -8919,9 +8920,9 @@ class QueueCalls(Calls):
         query = bottle.request.query
         of = json_object((query.getunicode("target_arguments") or "{}").encode())
         check_arguments("target_arguments", PROGRESS["error_arguments"], of)
-        told = reported(query.get("target_code", ""), of)
-        told = told or (query.getunicode("target") or "")[:200]
-        self.accounts.uses.set_target_state(caller.credential, told)
+        state = reported(query.get("target_code", ""), of)
+        state = state or (query.getunicode("target") or "")[:200]
+        self.accounts.uses.set_target_state(caller.credential, state)
         client = query.get("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)

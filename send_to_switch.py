@@ -912,6 +912,7 @@ class Screen:
 # What the thread that copies a file shares with the one that reports it, and pauses.
 
 MAX_PAUSE_SECONDS = 30.0  # between two attempts
+AGAIN = "Trying again."  # behind a problem that ends nothing
 
 
 class Progress:
@@ -1022,7 +1023,7 @@ class Retry:
             if isinstance(problem, TargetOffline):
                 raise problem
             raise Failed("gave_up", why=problem, count=self.failures)
-        self.say(f"{problem} Trying again.")
+        self.say(f"{problem} {AGAIN}")
         self.pause = min(2 * self.pause or self.first_pause, MAX_PAUSE_SECONDS)
         self.sleep(self.pause)
 
@@ -2141,7 +2142,7 @@ class SaveFile(NamedTuple):
     """A file or a folder on the console."""
 
     path: str
-    size: int  # bytes, negative where it cannot be read, which is told already
+    size: int  # bytes, negative where it cannot be read, which is noted already
     is_folder: bool = False
 
 
@@ -2188,7 +2189,7 @@ class Saves:
         self._damaged = set[pathlib.Path]()  # copies that would not be whole
 
     def look(self, tell: Callable[..., None]) -> None:
-        """Copy what is new, and tell how that went.
+        """Copy what is new, and report how that went.
         :raises Cancelled: the server has told something."""
         self._progress, why = self.pace.idle, Problem("")
         self._copied, self._faults = 0, list[Problem]()
@@ -2247,16 +2248,16 @@ class Saves:
             yield
         except OSError as error:
             why = Problem(DISK_CODES.get(error.errno or 0, f"{error_text(error)}."))
-            place = self.folder.parent
-            raise Problem("saves_disk", folder=place, why=why) from error
+            parent = self.folder.parent
+            raise Problem("saves_disk", folder=parent, why=why) from error
 
     def _check_folder(self) -> None:
         """:raises OSError: its disk is away. Nothing is made below its mount point."""
-        state, place = self._state, str(self.folder.parent)
-        os.stat(place)
+        state, parent = self._state, str(self.folder.parent)
+        os.stat(parent)
         if state.mount and not os.path.ismount(state.mount):
             raise FileNotFoundError(errno.ENOENT, "")
-        if (mount := mount_point(place)) != state.mount:
+        if (mount := mount_point(parent)) != state.mount:
             state.mount = mount
             state.save()
 
@@ -2303,10 +2304,10 @@ class Saves:
         """Yield the path and the files of each backup: a zip file is one, and so is a
         folder in that of a title if it has none."""
 
-        def place(file: SaveFile) -> list[str]:
+        def names_of(file: SaveFile) -> list[str]:
             return file.path.split("/")[: title.path.count("/") + 2]
 
-        for names, group in itertools.groupby(sorted({*self._tree(title)}), place):
+        for names, group in itertools.groupby(sorted({*self._tree(title)}), names_of):
             files, path = [*group], "/".join(names)
             zips = [one for one in files if one.path.lower().endswith(".zip")]
             yield from ((one.path, [one]) for one in zips)
@@ -2699,7 +2700,7 @@ class Sender:
         retry = Retry(self.pace.wait, say=self.screen.say, first_pause=POLL_SECONDS)
         while True:
             try:
-                self._watch()
+                self._watch("" if once else f" {AGAIN}")
                 has_sent = self.send_next()
                 retry.reset()
             except BadKey:
@@ -2850,8 +2851,12 @@ class Sender:
         else:
             self._fail(item, "", problem)
 
-    def _watch(self) -> None:
-        """Check the target, if the last time is long ago, and say what is new."""
+    def _watch(self, after: str = "") -> None:
+        """Check the target, if the last time is long ago, and say what is new.
+
+        :param after: what ends a problem, so that the attempt after it, which meets the
+            same one, repeats the line.
+        """
         is_due = time.monotonic() >= self._checked + self.pace.check_seconds
         if not (self.target.is_watched and is_due):
             return
@@ -2859,7 +2864,8 @@ class Sender:
         with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
             self._check_target()
         if (now := str(self.target_state)) not in (str(before), READY):
-            self.screen.say(now[0].upper() + now[1:])
+            is_offline = isinstance(self.target_state, TargetOffline)
+            self.screen.say(now[0].upper() + now[1:] + after * is_offline)
 
     def _check_target(self) -> None:
         """:raises TargetOffline: it takes no file now."""

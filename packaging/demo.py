@@ -206,8 +206,7 @@ def fill(
 
 def put(path: pathlib.Path, size: int, content: bytes = b"") -> None:
     path.write_bytes(content)
-    if sys.platform == "win32":
-        make_sparse(path)
+    make_sparse(path)
     os.truncate(path, max(size, len(content)))
     quiet = 1_760_000_000 + size % 86_400
     os.utime(path, (quiet, quiet))
@@ -215,14 +214,15 @@ def put(path: pathlib.Path, size: int, content: bytes = b"") -> None:
 
 def make_sparse(path: pathlib.Path) -> None:
     """Have Windows reserve no room for what is not written: see FSCTL_SET_SPARSE."""
-    import ctypes
-    import msvcrt
+    if sys.platform == "win32":
+        import ctypes
+        import msvcrt
 
-    with open(path, "r+b") as file:
-        handle = ctypes.c_void_p(msvcrt.get_osfhandle(file.fileno()))
-        count = ctypes.byref(ctypes.c_ulong())
-        control = ctypes.windll.kernel32.DeviceIoControl
-        control(handle, 0x900C4, None, 0, None, 0, count, None)
+        with open(path, "r+b") as file:
+            handle = ctypes.c_void_p(msvcrt.get_osfhandle(file.fileno()))
+            count = ctypes.byref(ctypes.c_ulong())
+            control = ctypes.windll.kernel32.DeviceIoControl
+            control(handle, 0x900C4, None, 0, None, 0, count, None)
 
 
 def homebrew(name: str, author: str, version: str) -> bytes:
@@ -479,7 +479,7 @@ def mark(web: catalogd.Web) -> None:
 def add_links(web: catalogd.Web, accounts: Mapping[str, int]) -> dict[str, str]:
     """Return a path for each account, which signs in once, by its name. It leads to the
     page again where it did."""
-    calls = web.calls["SignInCalls"]
+    calls = catalogd.SignInCalls(web)
     tokens = {secrets.token_urlsafe(9): name for name in accounts}
     unused = {token: accounts[name] for token, name in tokens.items()}
 

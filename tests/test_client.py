@@ -1322,6 +1322,30 @@ def test_a_server_or_target_that_is_offline_is_tried_again(
     assert capsys.readouterr().out.splitlines()[-3:] == lines
 
 
+@pytest.mark.parametrize("names", [[], ["game.nsp"]])
+def test_a_target_that_is_offline_is_told_once(
+    home: Home,
+    card: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    names: list[str],
+) -> None:
+    """Not by the check of the target, and again by the first attempt."""
+
+    def wait(pace: Any, seconds: float) -> None:
+        raise Enough
+
+    for name in names:
+        home.queue(name)
+    monkeypatch.setattr(send_to_switch.Pace, "wait", wait)
+    sender = home.sender(f"folder:{card}/none")
+    with pytest.raises(Enough):
+        sender.run(once=False)
+    problem = f"{sender.target_state} Trying again."
+    lines = [problem] if names else [problem, "Waiting for queue items."]
+    assert capsys.readouterr().out.splitlines() == lines
+
+
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that would try again for ever fails its test."""

@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import errno
+import functools
 import gc
 import http.client
 import io
@@ -677,12 +678,38 @@ def test_a_name_that_another_file_takes_meanwhile_is_left_to_that(
     assert names(folder) == ["a (2).nsp", "a.nsp"]
 
 
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_appears_at_the_last_moment_is_not_written_over(
+    signed_in: webtest.TestApp,
+    folder: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_links: bool,
+) -> None:
+    late = [b"theirs"]
+
+    def name(plain: Any, part: str, path: str, **more: Any) -> None:
+        if late:
+            pathlib.Path(path).write_bytes(late.pop())
+        if plain.__name__ == "link" and not has_links:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        plain(part, path, **more)
+
+    for plain in (os.link, os.rename):
+        patched = functools.partial(name, plain)
+        monkeypatch.setattr(os, plain.__name__, patched)
+    assert add(signed_in, "a.nsp", b"ours")["name"] == "a (2).nsp"
+    assert names(folder) == ["a (2).nsp", "a.nsp"]
+    assert (folder / "a.nsp").read_bytes() == b"theirs"
+    assert (folder / "a (2).nsp").read_bytes() == b"ours"
+
+
 def test_an_upload_that_cannot_get_its_name_gets_it_with_the_next_call(
     signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload = begin(signed_in, "a.nsp", 1)["id"]
     with monkeypatch.context() as failing:
-        failing.setattr(os, "rename", refuse)
+        failing.setattr(os, "link", lambda *given, **more: refuse())
+        failing.setattr(pathlib.Path, "touch", lambda *given, **more: refuse())
         piece(signed_in, upload, 0, b"x", status=503)
     assert names(folder) == [f".catalogd-{upload}.part"]
     assert piece(signed_in, upload, 1, b"")["name"] == "a.nsp"
@@ -728,12 +755,13 @@ inbox.append(1, upload, 0, io.BytesIO(b"x"))
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize(
-    ("owner", "call", "offset"),
+    ("owner", "call", "offset", "done"),
     [
-        ("Inbox", "_end", 1),  # when all bytes are written
-        ("os", "rename", 1),
-        ("os", "utime", 0),
-        ("Uploads", "remove", 0),  # when the file has its name
+        ("Inbox", "_end", 1, False),  # when all bytes are written
+        ("os", "link", 1, False),
+        ("os", "utime", 1, True),  # when the file has its name
+        ("os", "unlink", 1, True),
+        ("Uploads", "remove", 0, True),  # when it has no other one
     ],
 )
 def test_an_upload_goes_on_after_a_kill_at_any_moment(
@@ -745,6 +773,7 @@ def test_an_upload_goes_on_after_a_kill_at_any_moment(
     owner: str,
     call: str,
     offset: int,
+    done: bool,
 ) -> None:
     """Nothing half is listed, and what is there has all bytes."""
     clock.now = max(clock.now, time.time() + 60)  # what the process writes is quiet
@@ -753,7 +782,7 @@ def test_an_upload_goes_on_after_a_kill_at_any_moment(
     assert killed.returncode == -signal.SIGKILL
     settings = dataclasses.replace(settings, folders=(str(folder),))
     scanner = catalogd.Scanner(store, settings)
-    inbox, done = scanner.disks.inbox, not offset
+    inbox = scanner.disks.inbox
     inbox.tidy(inbox.folder)
     assert listed(scanner) == ["a.nsp"] * done
     begun = inbox.begin(1, "a.nsp", 1)
