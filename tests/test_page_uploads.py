@@ -59,7 +59,9 @@ def wait_until_held(page: Any, held: list[Any]) -> None:
     until(lambda: page.wait_for_timeout(10) or held)
 
 
-@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
+@pytest.mark.parametrize(
+    "size", [PHONE, pytest.param(DESK, marks=pytest.mark.ci)], ids=["390", "1280"]
+)
 def test_games_are_chosen_and_added(
     visit: Visit,
     store: catalogd.Store,
