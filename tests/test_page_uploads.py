@@ -353,17 +353,6 @@ def test_what_a_page_began_before_is_shown_and_goes_on_with_the_same_file(
     assert (folder / "Celeste.nsp").read_bytes() == (games / "Celeste.nsp").read_bytes()
 
 
-def test_what_a_page_began_before_is_discarded(
-    anna: Any, games: pathlib.Path, signed_in: webtest.TestApp, folder: pathlib.Path
-) -> None:
-    half_of(games, signed_in)
-    anna.goto("")
-    button(anna, "Discard Celeste.nsp").click()
-    button(anna.get_by_role("dialog"), "Discard").click()
-    anna.locator(".uploads").wait_for(state="detached")
-    assert names(folder) == []
-
-
 def test_an_admin_discards_what_others_did_not_finish(
     anna: Any,
     games: pathlib.Path,
