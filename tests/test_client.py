@@ -778,14 +778,6 @@ def test_a_download_that_was_cancelled_opens_no_connection(home: Home) -> None:
         next(file.chunks())
 
 
-def test_an_unknown_size_in_a_header_is_none() -> None:
-    class Response:
-        status = 206
-        headers = {"Content-Range": "bytes 0-0/*"}
-
-    assert send_to_switch.whole_size(Response()) is None  # type: ignore[arg-type]
-
-
 # Attempts
 
 

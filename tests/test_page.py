@@ -102,19 +102,6 @@ def hold(store: catalogd.Store, monkeypatch: pytest.MonkeyPatch) -> threading.Ev
     return go_on
 
 
-def test_the_setup_code_is_taken_as_people_write_it(
-    visit: Visit, site: str, service: catalogd.Web
-) -> None:
-    code = service.store.accounts.setup_code
-    page = visit()
-    page.goto(site)
-    page.get_by_label("Name").fill("Robin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_label("Setup code").fill(code.replace("-", " ").upper())
-    button(page, "Create account").click()
-    see(page, "Nothing here yet")
-
-
 def test_without_the_setup_link_the_page_asks_for_the_code(
     visit: Visit, site: str, service: catalogd.Web
 ) -> None:

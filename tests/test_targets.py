@@ -140,26 +140,23 @@ def test_an_empty_file_behind_a_link_is_sent(
     assert (card / "Far.nsp").read_bytes() == b""
 
 
-NAMES = ["game.nsp", "GAME.nsp"]  # are one on an SD card
-
-
 @pytest.fixture(params=["folder", "ftp"])
 def to(request: pytest.FixtureRequest, card: pathlib.Path, console: FTPConsole) -> str:
     """A folder, as a target of either kind."""
     return f"folder:{card}" if request.param == "folder" else console.url("/")
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_two_entries_with_one_file_name_do_not_overwrite_each_other(
-    home: Home, card: pathlib.Path, to: str, name: str
+    home: Home, card: pathlib.Path, to: str
 ) -> None:
+    """As two names are that differ in capitals on an SD card."""
     home.queue("one/game.nsp", GAME)
-    home.queue(f"two/{name}", b"other")
+    home.queue("two/GAME.nsp", b"other")
     sender = home.sender(to)
     while sender.send_next():
         pass
     first, second = sorted(os.listdir(card), key=len)
-    assert first == "game.nsp" and second.startswith(name.removesuffix(".nsp") + " (")
+    assert first == "game.nsp" and second.startswith("GAME (")
     assert (card / first).read_bytes() == GAME
     assert (card / second).read_bytes() == b"other"
 
@@ -289,11 +286,10 @@ def test_another_file_of_the_same_name_fails_the_item(
     assert (card / "game.nsp").read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("old", [b"old", b"o" * len(GAME)])
 def test_overwrite_replaces_a_file_that_is_there(
-    home: Home, card: pathlib.Path, to: str, old: bytes
+    home: Home, card: pathlib.Path, to: str
 ) -> None:
-    (card / "game.nsp").write_bytes(old)
+    (card / "game.nsp").write_bytes(b"o" * len(GAME))
     home.queue("game.nsp", GAME)
     home.sender(to, overwrite=True).send_next()
     assert (card / "game.nsp").read_bytes() == GAME
@@ -935,6 +931,7 @@ def test_a_disk_that_fills_up_in_mid_transfer_fails_the_item_and_keeps_no_part(
         (errno.ENAMETOOLONG, "File name too long"),
         (errno.EDQUOT, "Disk quota exceeded"),
         (errno.EPERM, "Operation not permitted"),
+        (errno.EIO, "Input/output error. Gave up after 3 attempts."),
     ],
 )
 def test_a_refusal_of_the_folder_fails_the_item(
@@ -984,20 +981,6 @@ def test_a_folder_that_lost_bytes_fails_the_item(
 
 def pull_out(*given: Any) -> None:
     raise send_to_switch.TargetOffline("no_folder", path="there")
-
-
-def test_a_card_that_takes_nothing_fails_the_item_in_the_end(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*given: Any) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    item = home.queue("game.nsp", GAME)
-    monkeypatch.setattr(os, "fsync", fail)
-    home.sender(f"folder:{card}").send_next()
-    row = home.item(item)
-    assert row["status"] == "failed" and "Input/output error" in row["error"]
-    assert files(card) == []
 
 
 def test_a_card_that_is_pulled_out_puts_the_item_back(
@@ -1192,14 +1175,6 @@ def test_what_a_console_does_after_its_greeting_may_take_longer(
     target.close()
 
 
-def test_a_folder_that_the_console_does_not_have_is_created(
-    home: Home, console: FTPConsole
-) -> None:
-    home.queue("game.nsp", GAME)
-    home.sender(console.url("/games")).send_next()
-    assert files(console.folder) == ["games/game.nsp"]
-
-
 @pytest.mark.parametrize("folder", ["/nowhere", "/install:"])
 def test_a_folder_that_cannot_be_created_fails_the_item(
     home: Home, console: FTPConsole, folder: str
@@ -1287,17 +1262,6 @@ def test_a_connection_that_drops_at_its_start_is_a_console_that_is_offline(
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
-def test_a_data_connection_that_drops_is_resumed(
-    home: Home, console: FTPConsole, capsys: pytest.CaptureFixture[str]
-) -> None:
-    home.queue("game.nsp", GAME)
-    console.drops_data = 3
-    home.sender(console.url()).send_next()
-    assert (console.folder / "game.nsp").read_bytes() == GAME
-    assert "resuming at" in capsys.readouterr().out
-    assert "APPE" in console.commands
-
-
 def test_an_install_that_is_interrupted_starts_over(
     home: Home, console: FTPConsole
 ) -> None:
@@ -1307,16 +1271,6 @@ def test_an_install_that_is_interrupted_starts_over(
     home.sender(console.url("")).send_next()
     assert (console.folder / "install:/game.nsp").read_bytes() == GAME
     assert "REST" not in console.commands
-
-
-def test_a_console_without_rest_gets_the_whole_file_again(
-    home: Home, console: FTPConsole
-) -> None:
-    home.queue("game.nsp", GAME)
-    console.drops_data = 2
-    console.refuses = {"REST": "502 Not implemented."}
-    home.sender(console.url()).send_next()
-    assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
 def test_a_connection_that_always_breaks_fails_the_item_but_not_the_next(
@@ -1333,20 +1287,6 @@ def test_a_connection_that_always_breaks_fails_the_item_but_not_the_next(
     home.store.queue.retry(home.anna, first)
     assert sender.send_next()
     assert home.item(first)["status"] == "completed"
-
-
-def test_a_console_that_always_ends_the_transfer_fails_the_item_but_not_the_next(
-    home: Home, console: FTPConsole
-) -> None:
-    (console.folder / "install:").mkdir()
-    first, second = home.queue("a.nsp", GAME), home.queue("b.nsp", b"small")
-    console.ends_after = 1_000_000
-    console.ends_with = "426 Connection closed; transfer aborted."
-    sender = home.sender(console.url(""))
-    sender.send_next()
-    assert "Gave up after 3 attempts." in home.item(first)["error"]
-    sender.send_next()
-    assert home.item(second)["status"] == "completed"
 
 
 @pytest.mark.parametrize("folder", ["/", "/install:"])
@@ -1454,16 +1394,6 @@ def test_a_console_that_goes_silent_fails_the_item_after_several_attempts(
     assert error.endswith("Gave up after 3 attempts.")
 
 
-def test_a_file_is_replaced_also_where_rename_cannot(
-    home: Home, console: FTPConsole
-) -> None:
-    (console.folder / "game.nsp").write_bytes(b"old")
-    home.queue("game.nsp", GAME)
-    console.refuses_once = {"RNTO": "553 File exists."}
-    home.sender(console.url(), overwrite=True).send_next()
-    assert (console.folder / "game.nsp").read_bytes() == GAME
-
-
 def test_ftp_resumes_after_a_restart_of_the_client(
     home: Home, console: FTPConsole, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1497,13 +1427,6 @@ def test_ftp_does_not_send_again_what_was_sent_before_a_crash(
     home.sender(console.url(folder), state=sender.state).send_next()
     assert home.item(item)["status"] == "completed"
     assert console.commands.count("STOR") == 1
-
-
-def test_ftp_verify_reads_the_file_back(home: Home, console: FTPConsole) -> None:
-    item = home.queue("game.nsp", GAME)
-    home.sender(console.url(), verify=True).send_next()
-    assert home.item(item)["status"] == "completed"
-    assert "RETR" in console.commands
 
 
 def test_ftp_verify_finds_a_damaged_file(
@@ -1583,7 +1506,7 @@ def test_attempts_count_over_restarts_of_the_client(
     assert home.item(item)["error"] == why
 
 
-@pytest.mark.parametrize("attempts", [3, "many", None])
+@pytest.mark.parametrize("attempts", [3, None])
 def test_attempts_count_over_clients(
     home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, attempts: Any
 ) -> None:
@@ -1707,8 +1630,9 @@ def ftpsrv(card: pathlib.Path) -> Iterator[Ftpsrv]:
         yield server
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", ["", "500 No."])
+@pytest.mark.parametrize(
+    ("kind", "size"), [("ftpsrv", ""), *((kind, "500 No.") for kind in KINDS)]
+)
 def test_each_server_gets_the_rest_and_keeps_what_is_of_others(
     home: Home, card: pathlib.Path, kind: str, size: str
 ) -> None:
@@ -1755,22 +1679,18 @@ def address(console: FTPConsole | Ftpsrv) -> str:
     return console.url if isinstance(console, Ftpsrv) else console.url()
 
 
-def test_a_file_is_resumed_by_appending_to_it(
-    home: Home, drops: FTPConsole | Ftpsrv, card: pathlib.Path
+def test_a_file_is_resumed_by_appending_to_it_and_rest_is_for_reading_back_alone(
+    home: Home,
+    drops: FTPConsole | Ftpsrv,
+    card: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(send_to_switch, "SEAM_BYTES", 1000)
     item = home.queue("game.nsp", BIG)
     home.sender(address(drops)).send_next()
     assert (card / "game.nsp").read_bytes() == BIG
     assert home.item(item)["status"] == "completed"
     assert drops.commands.count("STOR") == 1 and "APPE" in drops.commands
-
-
-def test_rest_is_for_reading_back_alone(
-    home: Home, drops: FTPConsole | Ftpsrv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(send_to_switch, "SEAM_BYTES", 1000)
-    home.queue("game.nsp", BIG)
-    home.sender(address(drops)).send_next()
     places = [n for n, word in enumerate(drops.commands) if word == "REST"]
     assert {drops.commands[place + 1] for place in places} == {"RETR"}
 
@@ -1807,18 +1727,14 @@ def test_a_console_that_cannot_resume_gets_the_file_from_its_start(
     assert ftpsrv.commands.count("STOR") == 2
 
 
-SIZES = ["500 Unknown command.", "213 0", "213 many", "502 Not implemented."]
-
-
-@pytest.mark.parametrize("reply", SIZES)
 def test_a_console_whose_size_tells_nothing_is_asked_for_its_list(
-    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path, reply: str
+    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path
 ) -> None:
     (card / "folder").mkdir()
     first, second = home.queue("game.nsp", BIG), home.queue("other.nsp", BIG)
     (card / "other.nsp").write_bytes(b"old")
     ftpsrv.drop_at = [3_000_000]
-    ftpsrv.refuses = {"SIZE": [reply] * 99}
+    ftpsrv.refuses = {"SIZE": ["213 0"] * 99}
     sender = home.sender(ftpsrv.url)
     while sender.send_next():
         pass
@@ -1835,8 +1751,8 @@ def test_a_console_that_tells_nothing_of_its_files_needs_somebody_to_replace(
 ) -> None:
     item, sender = home.queue("game.nsp", GAME), home.sender(ftpsrv.url)
     (card / "game.nsp").write_bytes(b"old")
-    ftpsrv.refuses = {"SIZE": [SIZES[0]] * 99}
-    ftpsrv.refuses |= {} if rows else {"LIST": [SIZES[0]] * 99}
+    ftpsrv.refuses = {"SIZE": [REFUSED] * 99}
+    ftpsrv.refuses |= {} if rows else {"LIST": [REFUSED] * 99}
     ftpsrv.list = rows
     sender.send_next()
     assert home.item(item)["reason"] == "file_unknown"
@@ -1935,11 +1851,11 @@ def test_a_file_that_resuming_damages_is_sent_from_its_start(
     ]
 
 
-@pytest.mark.parametrize("bits", [21, 22, 23])
+@pytest.mark.parametrize("bits", [21, 23])
 def test_a_size_of_32_bits_is_no_obstacle(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, bits: int
 ) -> None:
-    """It stands for a file of more than 2 GiB, of more than 4, and of more than 8."""
+    """It stands for a file of more than 2 GiB, and of more than 8."""
     monkeypatch.setattr(send_to_switch, "SIZE_MODULUS", 2**bits)
     item = home.queue("game.nsp", BIG)
     with contextlib.closing(Ftpsrv(card, bits)) as ftpsrv:
@@ -2089,13 +2005,12 @@ def test_a_file_that_the_console_gives_up_fails_and_the_next_is_sent(
     assert home.item(items[0])["error"].startswith("The console ended after 1.5 MB")
 
 
-@pytest.mark.parametrize("times", [1, 6])
 def test_a_console_that_fetches_nothing_fails_no_item_however_often(
-    home: Home, installer: Callable[..., Installer], times: int
+    home: Home, installer: Callable[..., Installer]
 ) -> None:
     item = home.queue("game.nsp", GAME)
     state = home.state()
-    for _ in range(times):
+    for _ in range(6):
         console = installer(lambda console, address: None)
         with pytest.raises(send_to_switch.TargetOffline, match="has fetched nothing"):
             home.sender(console.url, state=state).send_next()
@@ -2255,17 +2170,6 @@ def test_the_address_ends_with_the_item(
     home.sender(console.url).send_next()
     with console.file(console.received.decode().strip()) as file:
         assert file.ask("GET")[0] == 404
-
-
-def test_an_installer_that_fails_fails_the_item(
-    home: Home, installer: Callable[..., Installer]
-) -> None:
-    item = home.queue("game.nsp", GAME)
-    console = installer(lambda console, address: console.install(address, upto=0.5))
-    home.sender(console.url).send_next()
-    row = home.item(item)
-    assert row["status"] == "failed"
-    assert row["error"].startswith("The console ended after 1.5 MB of 3.0 MB.")
 
 
 def test_an_installer_that_closes_the_connection_at_once_puts_the_item_back(

