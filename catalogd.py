@@ -9924,7 +9924,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .covers .cover { border-radius: 0; transition: scale .25s ease-out; }
 .covers .drawn { height: 100%; }
 .covers .entry-name {
-  z-index: 1; grid-area: 2 / 1 / 3 / 3; align-self: center; padding: 0 .6rem;
+  z-index: 1; grid-area: 2 / 1 / 3 / 3; align-self: center; padding: 0 .5rem;
   font-size: .875rem;
 }
 .covers .entry:has(.cover-name) {
@@ -9946,7 +9946,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
 .covers .mark {
-  padding-block: .2rem; border-radius: .75rem; box-shadow: var(--shade);
+  padding: .2rem .45rem; border-radius: .75rem; box-shadow: var(--shade);
   line-height: 1.1rem; white-space: normal;
 }
 .covers .mark.completed {
@@ -9980,7 +9980,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 
 @media (hover: none) {
   .covers .send { min-height: 44px; margin: .4rem; }
-  .covers .marks { max-width: calc(100% - 4.4rem); }
+  .covers .marks { max-width: calc(100% - 4.1rem); }
   .covers .entry:has(.is-again, .is-queued) .marks {
     max-width: calc(100% - 1.2rem); margin-bottom: 3.4rem;
   }
