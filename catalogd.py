@@ -9689,7 +9689,7 @@ input[type="checkbox"] {
 .count {
   min-width: 1.3rem; padding: 0 .35rem; border-radius: 99px; background: var(--accent);
   color: var(--on-accent); font-size: .75rem; line-height: 1.3rem; text-align: center;
-  font-variant-numeric: tabular-nums;
+  font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .view { max-width: 160rem; margin: 0 auto; padding: 0 2rem 6rem; }
 .head {
@@ -9859,7 +9859,7 @@ input[type="checkbox"] {
   );
   color: oklch(.97 .02 var(--hue));
 }
-.drawn svg { position: absolute; inset: 0; }
+.drawn svg { position: absolute; inset: 0; overflow: visible; }
 .drawn circle { fill: oklch(.82 .14 calc(var(--hue) + 45) / .13); }
 .cover-name {
   --lines: 4;
@@ -9871,7 +9871,7 @@ input[type="checkbox"] {
   font-weight: 750; letter-spacing: -.02em;
 }
 .entry { position: relative; display: grid; min-width: 0; }
-.cover-name, .entry-name, .item-text h3 {
+.cover-name, .entry-name, .item-text h3, .next-title > :last-child {
   display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
 }
@@ -9885,11 +9885,12 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   overflow: hidden;
 }
 .contents { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.covers .contents { min-width: 4rem; }
+.covers .contents { white-space: normal; }
 .size { white-space: nowrap; }
 .entry-text { display: grid; min-width: 0; align-content: center; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
 .send { color: var(--accent); border-color: transparent; background: var(--soft); }
+.send.is-again { background: none; }
 .send.is-queued {
   background: none; border-color: var(--line); color: var(--muted);
   font-variant-numeric: tabular-nums;
@@ -9915,20 +9916,26 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .is-away .cover { opacity: .4; filter: grayscale(.7); }
 
 .covers .entry {
-  grid-template: auto auto auto / minmax(0, 1fr) auto; align-content: start;
+  grid-template: var(--cover) 2rem max-content / minmax(0, 1fr) auto;
 }
 .covers .entry-text { display: contents; }
-.covers .entry-cover { grid-area: 1 / 1 / 2 / 3; box-shadow: var(--shade); }
-.covers .cover { transition: scale .25s ease-out; }
-.covers .entry-name { grid-area: 2 / 1 / 3 / 3; margin-top: .5rem; font-size: .875rem; }
-.covers .entry:has(.cover-name) { /* the name is on it */
+.covers .entry-cover { /* with the name below a picture, or on a drawing */
+  grid-area: 1 / 1 / 3 / 3; background: var(--surface); box-shadow: var(--shade);
+}
+.covers .cover { border-radius: 0; transition: scale .25s ease-out; }
+.covers .drawn { height: 100%; }
+.covers .entry-name {
+  z-index: 1; grid-area: 2 / 1 / 3 / 3; align-self: center; padding: 0 .5rem;
+  font-size: .875rem;
+}
+.covers .entry:has(.cover-name) {
   & .entry-name { position: absolute; inset: 0; grid-area: auto; opacity: 0; }
-  & .meta { display: grid; gap: 0; }
-  & .contents { font-size: .875rem; line-height: 1.3rem; }
   & .entry-cover:has(+ * > :focus-visible) { outline: 3px solid var(--accent); }
 }
-.covers .meta { grid-area: 3 / 1 / 4 / 3; gap: .35rem; font-size: .75rem; }
-.covers .entry:has(.cover-name) .meta { margin-top: .5rem; }
+.covers .meta {
+  grid-area: 3 / 1 / 4 / 3; flex-wrap: wrap; gap: 0 .35rem; max-height: 2lh;
+  margin-top: .35rem; font-size: .75rem;
+}
 .covers :is(.marks, .send, input) {
   z-index: 1; grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem;
 }
@@ -9939,9 +9946,13 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .marks .mark {
   max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
-.covers .mark { box-shadow: var(--shade); }
+.covers .mark {
+  padding: .2rem .45rem; border-radius: .75rem; box-shadow: var(--shade);
+  line-height: 1.1rem; white-space: normal;
+}
 .covers .mark.completed {
-  width: 1.5rem; height: 1.5rem; padding: 0; font-size: 0; text-align: center;
+  width: 1.5rem; height: 1.5rem; padding: 0; font-size: 0; line-height: 1.5rem;
+  text-align: center;
 }
 .covers .mark.completed::before { content: "\2713"; font-size: .875rem; }
 .covers .choice input:not(:checked) { border-color: #fff; background: #0006; }
@@ -9970,7 +9981,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 
 @media (hover: none) {
   .covers .send { min-height: 44px; margin: .4rem; }
-  .covers .marks { max-width: calc(100% - 4.4rem); }
+  .covers .marks { max-width: calc(100% - 4.1rem); }
   .covers .entry:has(.is-again, .is-queued) .marks {
     max-width: calc(100% - 1.2rem); margin-bottom: 3.4rem;
   }
@@ -10237,9 +10248,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .sending > .item-text > .progress { margin: .6rem 0 .5rem; }
 .sending > .item-text:has(> .stage-buttons) > .progress { grid-column: 1; }
 .sending .meta { margin: 0; }
-.sending .figures {
-  color: var(--ink); overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
-}
+.sending .figures { color: var(--ink); }
 .percent {
   font-size: 2.75rem; font-weight: 750; letter-spacing: -.04em;
   line-height: 1; font-variant-numeric: tabular-nums; white-space: nowrap;
@@ -10252,7 +10261,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   flex: 0 1 auto; min-width: 4rem; margin: 0; line-height: 1.5rem; overflow: hidden;
   text-overflow: ellipsis;
 }
-.sending .unfold { justify-content: start; margin-block: -.7rem; min-height: 44px; }
 .up-next {
   display: grid; gap: .4rem; flex: 0 1 14rem; min-width: 10rem; align-self: stretch;
   align-content: center; padding-inline-start: 1.5rem;
@@ -10260,9 +10268,9 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   --cover: 2.25rem;
 }
 .next-title {
+  --lines: 2;
   display: flex; align-items: center; gap: .6rem; min-width: 0; font-size: .875rem;
-  font-weight: 600;
-  & > :last-child { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+  font-weight: 600; line-height: 1.25;
 }
 .sending .send { min-height: 2.875rem; padding: 0 1.5rem; border-radius: 99px; }
 .sending .send:not(.is-queued) { background: var(--accent); color: var(--on-accent); }
@@ -10279,10 +10287,9 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   & > :is(h2, h3) { grid-area: name; font-size: 1rem; }
   & > .percent { grid-area: percent; font-size: 1.625rem; letter-spacing: -.03em; }
   & > .progress.progress { grid-area: bar; margin: .3rem 0; height: .375rem; }
-  & > .figures { grid-area: facts; font-size: .75rem; white-space: normal; }
+  & > .figures { grid-area: facts; font-size: .75rem; }
   & > .outcome { flex-wrap: wrap; white-space: normal; }
   & > .stage-buttons { grid-area: buttons; align-self: center; margin: 0; }
-  & > .unfold { margin-block: -.3rem; }
   & .entry-name { font-size: 1rem; }
 }
 .bands:has(.more-bands) { grid-template-columns: minmax(0, 1fr) 3rem; }
@@ -10299,12 +10306,19 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .item .meta { margin-top: .15rem; }
 .meta > .mark:has(+ .mark) { margin-inline-end: .35rem; }
+.item > .item-text:has(> .unfold) {
+  display: flex; flex-wrap: wrap; align-items: center; gap: 0 .75rem;
+  & > :is(h3, .error) { flex-basis: 100%; }
+  & > .meta { margin: 0; }
+}
 .item h4 { font-size: 1rem; font-weight: 500; }
 .unfold {
-  display: flex; align-items: center; gap: .25rem; min-height: 0; padding: .15rem 0;
+  position: relative; justify-content: start; gap: .25rem; padding: .15rem 0;
   border: 0; background: none; color: var(--muted); font-size: .875rem;
   font-weight: 500; text-align: start;
 }
+.item-text > .unfold { min-height: 0; }
+.unfold::after { content: ""; position: absolute; inset: calc(50% - 22px) 0; }
 .unfold span { display: inline-block; }
 .unfold span::first-letter { text-transform: uppercase; }
 .unfold .glyph { width: 1rem; height: 1rem; }
@@ -13555,7 +13569,7 @@ function gridShape(width) {
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
   const lines = isRows && width < 20 * rem ? 2 : 1; // of a name in a row
-  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + 3.5 * rem;
+  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + 4.25 * rem;
   return {columns, columnWidth, height, lines, pitch: height + (isRows ? 0 : GAP)};
 }
 
@@ -15238,7 +15252,7 @@ function progressFacts(/** @type {Figures} */ {percent, bytes, size, speed}) {
     speed > 0 && left > 0 && WORDS.left(formatDuration(left / speed)),
     speed > 0 && WORDS.speed(formatBytes(speed)),
     size ? WORDS.bytesOf(formatBytes(bytes), formatBytes(size)) : formatBytes(bytes),
-  ].filter(Boolean);
+  ].flatMap(fact => (fact ? fact.replaceAll(" ", "\xA0") : []));
 }
 
 function renderProgress(/** @type {Figures} */ item, style = "progress") {

@@ -178,7 +178,7 @@ def test_a_game_is_found_sent_watched_and_cancelled_in_firefox(
     [item] = [row["id"] for row in store.queue.items(1)]
     for percent in (40, 60):
         report(store, item, percent, key=device)
-        firefox.see(f"{percent} %")
+        firefox.see(f"{percent}\xa0%")
     firefox.click("Cancel Paper Harbor", role="button")
     firefox.see("Paper Harbor was cancelled.")
     assert store.queue.items(1)[0]["status"] == "cancelled"

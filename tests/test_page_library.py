@@ -189,7 +189,7 @@ def test_the_stage_has_what_is_sent_or_has_an_update(
     until(lambda: stage(anna)[-1:] == ["Queued"])
     store.queue.send(1, add(store, "Night Ferry"))
     report(store, store.queue.items(1)[-1]["id"], 40)
-    until(lambda: stage(anna)[:3] == ["Sending now", "Night Ferry", "40 %"])
+    until(lambda: stage(anna)[:3] == ["Sending now", "Night Ferry", "40\xa0%"])
     assert button(anna.locator(".stage"), "Cancel").count() == 0
     assert shelf(anna) == {"Updates": ["Paper Harbor"]}
     anna.get_by_label("Search the library").fill("far")

@@ -295,7 +295,7 @@ def test_a_row_tells_how_far_all_its_parts_are(
     see(anna, "35 %")  # 1400 of 4000 bytes
     assert shown(anna, ".sending") == ["Lemon Kart"]
     text = anna.locator(".sending").inner_text()
-    for fact in ("1 sent", "1 failed", "2 waiting", "1 kB of 4 kB"):
+    for fact in ("1 sent", "1 failed", "2 waiting", "1\xa0kB\xa0of\xa04\xa0kB"):
         assert fact in text
     see(anna, "The card is full.")
     deed(anna, "Try again", "Lemon Kart").click()

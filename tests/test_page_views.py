@@ -14,6 +14,7 @@ from browser import (
     ALL_RULES,
     DESK,
     PHONE,
+    options,
     resize,
     show,
     sign_in,
@@ -23,7 +24,7 @@ from browser import (
 )
 from conftest import Visit
 from example import Demo
-from views import VIEWS
+from views import AGES, VIEWS, answer_titles, change_answers
 
 # What people type in the views, what the browser writes, and what follows the name of a
 # title in those of its parts.
@@ -295,7 +296,7 @@ def test_what_stands_in_texts_from_right_to_left_reads_as_elsewhere(
     VIEWS["queue"](page, demo.address)
     page.evaluate(SPEAK, ["he", translation(mirrored, "rtl")])
     text = page.locator(".sending").inner_text()
-    sizes = re.findall(r"\d[\d.]*\u2069? [kMG]B", text)
+    sizes = re.findall(r"\d[\d.]*\u2069?\s[kMG]B", text)
     assert sizes
     for size in sizes:
         places = page.evaluate(PLACES, size)
@@ -327,3 +328,68 @@ def test_names_that_the_server_makes_up_are_in_the_words_of_the_page(
     names = page.evaluate("state.entries.map(entry => entry.name)")
     assert [name for name in names if re.search(r" - (Update|Add-on) \d", name)] == []
     assert [name for name in names if re.search(r" - (Stand|Teil) \d", name)]
+
+
+CUT = """() => {
+  const texts = ".covers .mark, .contents, .figures, .next-title > :last-child";
+  return [...document.querySelectorAll(texts)]
+    .filter(({scrollWidth, scrollHeight, clientWidth, clientHeight}) =>
+      scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1)
+    .map(node => node.textContent);
+}"""
+BELOW_COVERS = """() => [...document.querySelectorAll(".entries .entry")].map(entry => {
+  const text = entry.querySelector(".contents").getBoundingClientRect();
+  const {top, left} = entry.getBoundingClientRect();
+  return [text.top - top, text.left - left].map(Math.round).join();
+})"""
+
+
+def test_what_is_on_and_below_covers_is_whole_and_at_one_height(
+    visit: Visit, demo: Demo
+) -> None:
+    """So it is whether a title has a picture or not, and on the stage."""
+    page = visit()
+    page.add_init_script("localStorage.setItem('layout', 'covers')")
+    answer = {"success": True, "ages": dict.fromkeys(AGES, 18)}
+    page.route("**/web/ages", lambda route: route.fulfill(json=answer))
+    picture = {"body": catalogd.ICON, "content_type": "image/svg+xml"}
+    page.route("**/web/icons/*", lambda route: route.fulfill(**picture))
+    change_answers(page, lambda body: body["entries"][0].update(icon="a1"), "entries")
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["library"](page, demo.address)
+    for size in (DESK, PHONE):
+        show(page, "light", size)
+        page.locator(".entries .age").first.wait_for()
+        assert page.locator(".entries img").count() == 1
+        assert page.locator(".entries .cover-name").count() > 2
+        assert len({*page.evaluate(BELOW_COVERS)}) == 1
+        assert page.evaluate(CUT) == []
+
+
+def test_the_count_of_a_long_queue_is_in_one_line_in_a_large_font(
+    visit: Visit, demo: Demo
+) -> None:
+    def wait(body: dict[str, Any]) -> None:
+        row = {**body["queue"]["items"][-1], "status": "pending"}
+        more = [{**row, "id": f"{n}", "title": f"{n}"} for n in range(1200)]
+        body["queue"]["items"] += more
+
+    page = visit()
+    change_answers(page, wait)
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["library"](page, demo.address)
+    show(page, "large", PHONE)
+    count = page.locator(".count")
+    assert re.fullmatch(r"1,2\d\d", count.inner_text())
+    assert count.bounding_box()["height"] < 50
+
+
+def test_a_row_that_unfolds_is_as_high_as_another(visit: Visit, demo: Demo) -> None:
+    page = visit(**options("light", PHONE))
+    sign_in(page, demo.store, demo.address, "Robin")
+    answer_titles(page, demo.address)
+    VIEWS["queue"](page, demo.address)
+    row = page.locator(".item", has_text="Echo Quarry")
+    assert row.locator(".unfold").count() == 1
+    room = row.bounding_box()["height"]
+    assert room - row.locator(".entry-cover").bounding_box()["height"] < 24
