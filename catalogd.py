@@ -2452,7 +2452,6 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
         " least_age, (SELECT seen_from FROM parts WHERE parts.id = entries.id))",
         (ENCODER.encode(written),),
     )
-    db.executemany("DELETE FROM ages WHERE title = :id", moved)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names)
 
@@ -3866,19 +3865,22 @@ class Entries:
         found = changes.updated
         read = {item.id: file_columns(file, new) for item, file, new in found if new}
         states = [(item, file, "here") for item, file, new in found if not new]
-        states += [(item, item.file, "gone") for item in changes.gone]
-        states += [(item, item.file, "offline") for item in changes.offline]
         merged = [(item.id, twin.id) for item, twin in changes.merged]
-        ended = [item.id for item in changes.forgotten] + [twin for _, twin in merged]
-        other = [item.id for item, _, new in found if new and new.sample != item.sample]
+        ended = [*changes.forgotten, *(twin for _, twin in changes.merged)]
+        # What has been touched meanwhile stays, and waits for its next file.
+        states += [(item, item.file, "gone") for item in (*changes.gone, *ended)]
+        states += [(item, item.file, "offline") for item in changes.offline]
+        anew = [item.id for item, _, new in found if new and new.sample != item.sample]
         with self.changing() as db:
-            db.executemany("UPDATE queue SET entry = ? WHERE entry = ?", merged)
-            db.executemany("DELETE FROM entries WHERE id = ?", [(id,) for id in ended])
+            sql = "UPDATE OR IGNORE queue SET entry = ? WHERE entry = ?"
+            db.executemany(sql, merged)
+            sql = f"SELECT id FROM known_files WHERE id IN {LISTED} AND NOT is_touched"
+            ids = json.dumps([item.id for item in ended])
+            db.execute(f"DELETE FROM entries WHERE id IN ({sql})", (ids,))
             change_entries(db, read)
             set_states(db, states, self.database.time())
             # What was sent was another content; an age holds for its own: held_ages.
-            sql = f"DELETE FROM sent WHERE entry IN {LISTED}"
-            db.execute(sql, (json.dumps(other),))
+            db.execute(f"DELETE FROM sent WHERE entry IN {LISTED}", (json.dumps(anew),))
 
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
@@ -4823,7 +4825,7 @@ DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE",
 MIN_MISSING = 30  # files of a folder, and a quarter: when they are missed, it is told
 MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
-ReadFiles = Callable[[Iterable[FoundFile]], dict[str, FileContent]]
+ReadFiles = Callable[[Iterable[FoundFile]], Mapping[str, FileContent | None]]
 FindEqual = Callable[[Iterable[str | None]], Iterable[KnownFile]]
 Count = Callable[..., None]
 
@@ -4882,6 +4884,7 @@ class Tree:
     def _note_above(self, path: str) -> None:
         """Note on which volume the folder above one is that was removed: its disk may
         have been pulled, also in the middle of this walk."""
+        self.volumes.pop(path, None)
         above = os.path.dirname(path)
         try:
             self.volumes[above] = volume_name(above, self.devices)
@@ -5026,10 +5029,9 @@ def volume_name(folder: str, names: dict[int, str]) -> str:
 def mount_digest(folder: str, device: int) -> str:
     """Return a digest of where a file system is mounted and, if it is a disk, its kind
     and size, else its source. On Windows, the device is the disk's serial number."""
-    found = mounts(os.path.realpath(folder))
-    if not found:
+    mount = next(iter(mounts(os.path.realpath(folder))), None)
+    if not mount:
         return content_digest(str(device).encode())
-    mount = found[0]
     size = str(shutil.disk_usage(folder).total)
     facts = mount.kind, size if mount.kind in LOCAL_FILE_SYSTEMS else mount.source
     return content_digest("\0".join((mount.point, *facts)).encode(errors=SURROGATES))
@@ -5065,7 +5067,8 @@ def compare(
     """Return what a scan means for the known files.
 
     :param trees: by library folder; None for a folder that cannot be read.
-    :param read: reads files, by path, but for those that still grow or cannot be read.
+    :param read: reads files, by path, but for those that cannot be read. Of one that
+        still grows it gives None.
     :param forget_before: files gone since before this time are forgotten.
     :param equal: gives the entries of contents, wherever they are, the oldest first.
     :param are_lost: whether there are other entries that may be those of new files.
@@ -5113,6 +5116,11 @@ def is_lost(image: TitleImage, tree: Tree | None) -> bool:
     return bool(is_read) and not is_away(image.path, image.volume, tree)
 
 
+def claim(item: KnownFile) -> tuple[bool, bool, int]:
+    """Return what sorts the entries of a content: the first one gets a file first."""
+    return not item.is_touched, item.state != "here", item.serial
+
+
 class Comparison:
     """Pairs entries with found files: what has not changed, then by content, then what
     has changed in its place. In the end the entries that are `unpaired` have no file,
@@ -5121,12 +5129,12 @@ class Comparison:
     min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
 
     def __init__(self, trees: Trees, read: ReadFiles) -> None:
-        self.trees = trees
-        self.read = read
+        self.trees, self.read = trees, read
         found = [tree for tree in trees.values() if tree]
         self.whole = {tree.library_folder for tree in found if tree.is_whole()}
         self.new = {file.path: file for tree in found for file in tree.files}
         self.contents: dict[str, FileContent] = {}  # by path
+        self.unreadable: set[str] = set()  # paths
         self.names: dict[str, str] = {}  # of volumes with known files, by former names
         self.stable: set[str] = set()  # volumes where a file has kept its inode
         self.counts = collections.Counter[str]()  # of files that were here, by folder
@@ -5166,12 +5174,14 @@ class Comparison:
                     self._pair(item, self.new[path], None)
 
     def read_the_rest(self) -> None:
-        """Read the files that are not paired. Those that grow or cannot be opened stay
-        as they are, known or not."""
-        found, self.contents = self.new, self.read(self.new.values())
-        self.new = {path: file for path, file in found.items() if path in self.contents}
+        """Read the files that are not paired. Those that grow stay as they are, known
+        or not."""
+        found, read = self.new, self.read(self.new.values())
+        self.contents = {path: content for path, content in read.items() if content}
+        self.new = {path: found[path] for path in self.contents}
+        self.unreadable = {*found} - {*read}
         for item in [*self.unpaired.values()]:
-            if item.file.path in found and item.file.path not in self.new:
+            if not read.get(item.file.path, True):
                 del self.unpaired[item.id]
 
     def add_equal(self, equal: FindEqual) -> None:
@@ -5186,10 +5196,7 @@ class Comparison:
                 self.unpaired[item.id] = item
             elif item.id not in self.unpaired:
                 self.here[item.id] = item
-        first = [(not row.is_touched, row.state != "here", row.serial) for row in rows]
-        self.unpaired = {
-            row.id: row for _, row in sorted(zip(first, rows, strict=True))
-        }
+        self.unpaired = {row.id: row for row in sorted(rows, key=claim)}
 
     def pair_by(self, likeness: Callable[[FoundFile], Any]) -> None:
         """Pair equal files that are alike, the first entry with the first path."""
@@ -5243,13 +5250,10 @@ class Comparison:
     def pair_in_place(self) -> None:
         """Let an entry go along with its path where the file has a new content, if it
         is surely on the same disk."""
-        known = {item.sample for item in self.here.values()}
         for item in [*self.unpaired.values()]:
             file = self.new.get(item.file.path)
             if file and item.state != "gone" and self._is_surely_on(item, file):
-                content = self.contents[file.path]
-                if content.sample not in known:
-                    self._pair(item, file, content)
+                self._pair(item, file, self.contents[file.path])
 
     def _is_surely_on(self, item: KnownFile, file: FoundFile) -> bool:
         """Return whether an entry's disk is surely that of the file at its path. One is
@@ -5276,11 +5280,13 @@ class Comparison:
 
     def _state(self, item: KnownFile) -> str:
         """Return the state of an entry without a file."""
-        folder, volume = item.file.folder, item.file.volume
-        if item.state == "gone" or folder not in self.trees:  # of the settings
+        path, volume = item.file.path, item.file.volume
+        volume = self.names.get(volume, volume)
+        trees = [self.trees[top] for top in self.trees if is_below(path, top)]
+        if item.state == "gone" or not trees:  # of no folder of the settings
             return "gone"
-        tree, volume = self.trees[folder], self.names.get(volume, volume)
-        return "offline" if is_away(item.file.path, volume, tree) else "gone"
+        is_off = path in self.unreadable or is_away(path, volume, trees[0])
+        return "offline" if is_off else "gone"
 
     def _with_losses(self, gone: Sequence[KnownFile]) -> Iterator[KnownFile]:
         """Yield what is gone, all that a folder misses at once with a volume's name of
@@ -5288,13 +5294,12 @@ class Comparison:
         lost = collections.Counter(row.file.folder for row in gone)
         great = {
             folder: LOST + new_id()
-            for folder, count in lost.items()
-            if count >= max(MIN_MISSING, self.counts[folder] / 4)
+            for folder in self.whole
+            if lost[folder] >= max(MIN_MISSING, self.counts[folder] / 4)
         }
         for row in gone:
-            file = row.file
-            volume = great.get(file.folder) if file.folder in self.whole else None
-            yield row._replace(file=file._replace(volume=volume or file.volume))
+            volume = great.get(row.file.folder, row.file.volume)
+            yield row._replace(file=row.file._replace(volume=volume))
 
 
 # Scanner: paths ---
@@ -6318,10 +6323,11 @@ class Disks:
                 self._set_offline(folder, why_offline(folder, error, is_known=True))
         return found.copy()  # a disk may answer later
 
-    def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent]:
-        """Return contents by path, but of files that grow or cannot be read."""
+    def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent | None]:
+        """Return contents by path, or None of files that grow. What cannot be read is
+        left out."""
         found = self.each(files, self._read)
-        return {path: content for path, content in found.items() if content}
+        return {path: found[path] for path in found if path not in self.unreadable}
 
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)

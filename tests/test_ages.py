@@ -418,11 +418,30 @@ def test_an_age_goes_along_when_an_entry_gets_an_id(world: World) -> None:
     entries.edit(hushed, {"base_id": "0100CCCCDDDD0000"})  # which others have
     assert "Hushed" not in seen_names(world)
     assert entries.ages()["0100CCCCDDDD0000"] == 12
-    entries.edit(hushed)  # the age of its own has ended
+    entries.edit(hushed)  # with the age of its own; the stricter one holds
     assert "Hushed" not in seen_names(world)
-    assert hushed not in entries.ages()
+    assert entries.ages()[hushed] == 7
     entries.set_ages([hushed], 7)
     assert "Hushed" in seen_names(world)
+
+
+def test_an_age_is_not_lost_by_a_name_that_has_an_id_for_a_while(
+    world: World, library: Library
+) -> None:
+    path = library.add("Quiet.nsp")
+    world.web.scanner.scan()
+    ((quiet, *_),) = world.store.entries.known("path = ?", path)
+    world.store.entries.set_ages([quiet], 7)
+    world.store.queue.send(world.kid, quiet)
+    named = str(library.folder / "Quiet [0100EEEEFFFF0000].nsp")
+    for old, new in ((path, named), (named, path)):
+        os.rename(old, new)
+        world.web.scanner.scan()
+        items = world.store.queue.items(world.kid)
+        assert [row["status"] for row in items if row["entry"] == quiet] == ["pending"]
+        assert "Quiet" in seen_names(world)
+        (known,) = world.store.entries.known("id = ?", quiet)
+        assert known.is_touched
 
 
 def test_an_entry_that_changes_its_title_has_the_stricter_age(world: World) -> None:

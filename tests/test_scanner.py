@@ -33,7 +33,7 @@ from conftest import (
     wait_for,
 )
 
-ROOT, DISK = "/games", "uuid:disk"
+ROOT, DISK, UNREADABLE = "/games", "uuid:disk", "unreadable"
 
 
 def file(path: str, content: str = "", **facts: Any) -> FoundFile:
@@ -66,13 +66,13 @@ def compare(
     """What becomes of each id, and of each path that is new: the path an item is at
     now, or "gone", "offline" or "forgotten"; "new" for a path."""
 
-    def read(files: Iterable[FoundFile]) -> dict[str, FileContent]:
+    def read(files: Iterable[FoundFile]) -> dict[str, FileContent | None]:
         found = {file.path: file.path for file in files}
         told = {path: (contents or {}).get(path, path) for path in found}
         return {
-            path: FileContent(text, {"name": "name"})
+            path: FileContent(text, {"name": "name"}) if text else None
             for path, text in told.items()
-            if text is not None
+            if text != UNREADABLE
         }
 
     disk = {found.library_folder: found for found in trees}
@@ -201,6 +201,13 @@ MOVES = [
         {},
     ),
     (
+        "one that cannot be read waits, and its file that moved on is found",
+        [known("1", A, "one"), known("2", B, "two")],
+        [A._replace(size=99), B._replace(size=99), C],
+        {A.path: UNREADABLE, B.path: UNREADABLE, C.path: "one"},
+        {"1": C.path, "2": "offline"},
+    ),
+    (
         "one that came back after it was gone",
         [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
         [C],
@@ -250,11 +257,11 @@ MOVES = [
         {"1": "/games/x/a.nsp", "2": "gone", A.path: "new"},
     ),
     (
-        "a copy of another file over it is no change of it",
+        "a copy of another file over it is a change of it",
         [known("1", A, "one"), known("2", B, "two")],
         [A._replace(size=9), B],
         {A.path: "two"},
-        {"1": "gone", A.path: "new"},
+        {"1": A.path},
     ),
 ]
 
@@ -305,6 +312,13 @@ def test_a_file_that_is_gone_for_long_is_forgotten() -> None:
 
 def test_a_file_of_a_folder_that_is_no_library_any_more_is_gone() -> None:
     assert compare([known("1", A)], tree(root="/other")) == {"1": "gone"}
+
+
+def test_a_file_of_a_folder_that_is_in_a_library_now_waits_for_its_disk() -> None:
+    """The settings name the folder above it now, and its disk is away."""
+    item = known("1", file("/games/disk/a.nsp", folder="/games/disk"))
+    told = compare([item], tree(B, volume="uuid:system"), contents={B.path: "b"})
+    assert told == {"1": "offline", B.path: "new"}
 
 
 def test_the_files_of_a_folder_that_cannot_be_read_are_offline() -> None:
@@ -1358,6 +1372,29 @@ def test_what_many_unreadable_folders_mean_takes_linear_time(count: int) -> None
 
     # Another program may slow some of the attempts down.
     assert any(cost_of(count * 8) < 30 * cost_of(count) for _ in range(3))
+
+
+@pytest.mark.parametrize("pulled", ["disk", "disk/x"])
+def test_a_disk_that_goes_with_its_mount_point_in_mid_walk_is_away(
+    pulled: str, library: Library, tmp_path: pathlib.Path, monkeypatch: Any
+) -> None:
+    """As udisks removes it. What was not listed yet is not deleted."""
+    library.add("a.nsp")
+    path, disk = library.add("disk/x/b.nsp"), library.folder / "disk"
+    root = str(library.folder)
+
+    def name_of(path: str, names: Any) -> str:
+        os.stat(path)
+        return "uuid:disk" if path.startswith(str(disk)) else "uuid:system"
+
+    def pull(path: str) -> None:
+        if path == os.path.join(root, pulled):
+            disk.rename(tmp_path / "away")
+
+    monkeypatch.setattr(catalogd, "volume_name", name_of)
+    tree = catalogd.walk(root, ["nsp"], watch=pull)
+    assert catalogd.is_away(path, "uuid:disk", tree)
+    assert not catalogd.is_away(os.path.join(root, "c.nsp"), "uuid:system", tree)
 
 
 def test_a_growing_file_is_left_alone_until_it_is_quiet(

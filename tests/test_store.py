@@ -509,6 +509,30 @@ def test_an_entry_that_takes_the_file_of_another_gets_what_hangs_on_it(
     assert listed(store) == ["B"]
 
 
+@pytest.mark.parametrize("gift", ["edit", "age", "item", "both wait"])
+def test_a_twin_that_somebody_touches_while_its_file_is_taken_stays(
+    gift: str, store: catalogd.Store, anna: int
+) -> None:
+    winner, twin = add_file(store, "A"), add_file(store, "B")
+    if gift == "edit":
+        store.entries.edit(twin.id, {"name": "Mine"})
+    elif gift == "age":
+        store.entries.set_ages([twin.id], 7)
+    else:
+        store.queue.send(anna, twin.id)
+    if gift == "both wait":
+        store.queue.send(anna, winner.id)
+    taken = (winner, twin.file, content("B"))
+    store.entries.apply(catalogd.Changes(updated=[taken], merged=[(winner, twin)]))
+    states = {item.id: item.state for item in store.entries.files()}
+    items = {item["entry"] for item in store.queue.items(anna)}
+    if gift == "item":  # it goes on with the file
+        assert states == {winner.id: "here"} and items == {winner.id}
+    else:
+        assert states == {winner.id: "here", twin.id: "gone"}
+        assert items == ({winner.id, twin.id} if gift == "both wait" else set())
+
+
 @pytest.mark.parametrize(
     ("ages", "lost", "expected"),
     [
