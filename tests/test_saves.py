@@ -358,6 +358,35 @@ def test_parts_of_a_process_that_was_killed_are_removed(
     assert names(watcher.folder) == ["Star/1-0123456789ab.zip", "Star/1.part"]
 
 
+def test_parts_of_a_device_that_was_removed_are_removed(
+    card: pathlib.Path, console: Ftpsrv, home: Home, watcher: Watcher
+) -> None:
+    write(card, ZIP, b"one")
+    watcher.look()
+    [copy] = watcher.folder.rglob("*.zip")
+    (copy.parent / "2-0123456789ab.part").write_bytes(b"")
+    for key in home.store.accounts.keys(home.anna):
+        home.store.accounts.revoke_key(key["id"], home.anna)
+    sender = home.sender(console.url)
+    sender.saves = watcher.saves
+    with pytest.raises(send_to_switch.BadKey):
+        sender.run(once=False)
+    assert [*copy.parent.iterdir()] == [copy]
+
+
+def test_a_device_that_had_another_name_while_its_disk_was_away_keeps_its_folder(
+    card: pathlib.Path, console: Ftpsrv, watcher: Watcher, tmp_path: pathlib.Path
+) -> None:
+    whole = write(card, ZIP, b"one")
+    watcher.look()
+    renamed = Watcher(console.url, tmp_path)
+    name = watcher.folder.name.replace("Attic", "Loft")
+    renamed.saves.folder = watcher.folder.with_name(name)
+    assert renamed.look() == ["Saves: 0 copied."]
+    assert [*watcher.folder.parent.iterdir()] == [watcher.folder]
+    assert watcher.kept() == [whole]
+
+
 @pytest.mark.parametrize(("times", "count"), [(4, 1), (5, 0)])
 def test_a_port_that_is_taken_is_asked_for_again(
     times: int, count: int, card: pathlib.Path, console: Ftpsrv, watcher: Watcher
@@ -499,6 +528,25 @@ def test_nothing_is_made_below_the_mount_point_of_a_disk_that_is_away(
     assert not [*(tmp_path / "kept").iterdir()]
     mounted.append(place)
     assert Watcher(console.url, tmp_path).look() == ["Saves: 1 copied."]
+
+
+def test_where_the_disk_is_mounted_is_known_by_the_client_of_another_device(
+    card: pathlib.Path,
+    console: Ftpsrv,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(card, ZIP, b"one")
+    place, plain = str(tmp_path / "kept"), os.path.ismount
+    mounted = [place]
+    monkeypatch.setattr(os.path, "ismount", lambda at: at in mounted or plain(at))
+    first, other = (Watcher(console.url, tmp_path) for _ in range(2))
+    assert first.look() == ["Saves: 1 copied."]
+    shutil.rmtree(tmp_path / "kept")
+    (tmp_path / "kept").mkdir()
+    mounted.clear()
+    assert other.look()[-1].endswith("Its disk is not connected.")
+    assert not [*(tmp_path / "kept").iterdir()]
 
 
 # When
