@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import shutil
 import signal
 import subprocess
@@ -308,6 +309,74 @@ def test_a_list_that_breaks_stops_no_other_folder(
     assert told[1:] == ["Saves: 1 copied."]
     assert watcher.kept() == [other]
     assert watcher.look() == ["Saves: 1 copied."]
+
+
+def hang(console: Ftpsrv, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let the first LIST have no reply, until the event."""
+    goes_on, plain = threading.Event(), console.note
+
+    def note(command: str) -> None:
+        plain(command)
+        if command == "LIST" and console.commands.count("LIST") == 1:
+            goes_on.wait(30)
+
+    monkeypatch.setattr(console, "note", note)
+    return goes_on
+
+
+def test_a_folder_that_hangs_is_given_up_and_holds_up_no_other(
+    card: pathlib.Path,
+    console: Ftpsrv,
+    watcher: Watcher,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(card, ZIP, b"one")
+    other = write(card, "dumps/Save/Moon/1.zip", b"two")
+    goes_on, commands, ahead = hang(console, monkeypatch), list[str](), ["LIST"]
+    plain, putcmd = select.select, send_to_switch.Connection.putcmd
+
+    def put(ftp: Any, command: str) -> None:
+        commands.append(command)
+        putcmd(ftp, command)
+
+    def wait(*given: Any) -> Any:
+        """Let its silence last long enough at once."""
+        if commands[-1:] != ahead:
+            return plain(*given)
+        ahead[:] = ["no other"]
+        return [], [], []
+
+    monkeypatch.setattr(send_to_switch.Connection, "putcmd", put)
+    monkeypatch.setattr(select, "select", wait)
+    told = watcher.look()
+    goes_on.set()
+    assert told[0].startswith("Saves: Not copied: /JKSV: The connection")
+    assert told[1:] == ["Saves: 1 copied."]
+    assert watcher.kept() == [other]
+
+
+def test_a_folder_that_hangs_holds_up_nothing_that_is_to_be_sent(
+    card: pathlib.Path,
+    console: Ftpsrv,
+    watcher: Watcher,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(card, ZIP, b"one")
+    goes_on = hang(console, monkeypatch)
+    note = console.note
+
+    def tell(command: str) -> None:
+        if command == "LIST":
+            watcher.pace.tell(1)
+        note(command)
+
+    monkeypatch.setattr(console, "note", tell)
+    began = time.monotonic()
+    with pytest.raises(Cancelled):
+        watcher.look()
+    took = time.monotonic() - began
+    goes_on.set()
+    assert took < 25
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

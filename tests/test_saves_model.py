@@ -41,15 +41,18 @@ MAX_BYTES, MAX_NAMES = 2000, 150
 LARGE = bytes(MAX_BYTES + 1)
 NO_ROOM = types.SimpleNamespace(free=0)
 CLOSING = "426 Closing."
+FORMS = [*saves.PROGRAMS.values()]
 TROUBLES = (
     *("", "", "", "", "busy", "drop", "off", "refuse", "cut", "wanted", "play"),
-    *("kill", "kill", "kill in renaming", "kill in telling", "full", "fails"),
+    *("kill", "kill", "kill in renaming", "kill in renaming", "kill in telling"),
+    *("full", "fails"),
 )
 DEEDS = (
-    *["look"] * 8,
-    *["play"] * 5,
+    *["look"] * 4,
+    *["copy"] * 8,
+    *["play"] * 4,
     *("delete_backup", "flood", "move_disk", "move_disk", "delete_copies"),
-    *("rename", "rename", "share", "give", "readdress", "remove", "restart"),
+    *("rename", "rename", "share", "give", "readdress", "remove", "remove", "restart"),
     *("set_age", "grow", "lose"),
 )
 CHOICES = {
@@ -57,7 +60,7 @@ CHOICES = {
     "trouble": st.sampled_from(TROUBLES),
     "at": st.integers(0, 40),
     "title": st.sampled_from(["Star", "MOON", "Nova", "0x0100CCCCDDDD0000 Moon"]),
-    "form": st.sampled_from([*saves.PROGRAMS.values()]),
+    "form": st.sampled_from(FORMS),
     "n": st.sampled_from([1, 2]),
     "kind": st.sampled_from(["", "", "star", "moon", "broken", "large"]),
     "seconds": st.sampled_from([0, 1, 60, 3600]),
@@ -330,6 +333,11 @@ class Copies(RuleBasedStateMachine):
         found = self.cards[box].now[path]
         self.titles[found.content] = found.title
 
+    def copy(self, box: int, title: str, n: int, trouble: str, at: int) -> None:
+        """What somebody has made just now."""
+        self.play(box, title, FORMS[at % len(FORMS)], n, "", 3600)
+        self.look(box, trouble, at)
+
     def delete_backup(self, box: int, at: int) -> None:
         if names := [*self.cards[box].now]:
             self.cards[box].remove(names[at % len(names)])
@@ -339,7 +347,10 @@ class Copies(RuleBasedStateMachine):
 
     # The disk for copies, and who owns it
 
-    def move_disk(self, is_so: bool) -> None:
+    def move_disk(self, is_so: bool, at: int) -> None:
+        """It is pulled seldom, and is back soon."""
+        if self.disk == "here" and at % 3:
+            return
         if self.disk == "here":
             self.top.rename(self.folder / "pulled")
             self.disk = "empty" if self.is_mount and is_so else "away"
@@ -467,11 +478,16 @@ class Copies(RuleBasedStateMachine):
         self.find_new(device, before, wanted | card.wanted())
         new = len(self.kept[device]) - len(before)
         self.check_look(card, told, new, trouble if fired else "")
+        self.note_parts(device, "kill" in trouble, self.disk == "here" and bool(told))
         if "kill" in trouble:
             console.start()
-            self.parts[device] = self.count_parts(device)
-        elif self.disk == "here" and told:
-            self.parts[device] = 0
+
+    def note_parts(self, device: str, was_killed: bool, has_looked: bool) -> None:
+        """Who is killed leaves one at most; each look removes those before it."""
+        parts = len([*self.place().glob(f"*{device}*/*/*.part")])
+        assert parts <= self.parts.get(device, 0) + was_killed
+        assert parts == 0 or was_killed or not has_looked
+        self.parts[device] = parts
 
     def note_told(self, device: str, told: list[dict[str, Any]]) -> None:
         """What the server is told of a look whose end it is told."""
@@ -517,9 +533,6 @@ class Copies(RuleBasedStateMachine):
             codes = [one["arguments"]["why"]["code"] for one in told[:-1]]
             assert len(codes) < 5 or {*codes} <= {*faults}
             assert len(codes) == 5 or sorted(codes) == sorted(faults)
-
-    def count_parts(self, device: str) -> int:
-        return len([*self.place().glob(f"*{device}*/*/*.part")])
 
     # What goes wrong in a look
 
@@ -596,8 +609,8 @@ class Copies(RuleBasedStateMachine):
 
         def play() -> None:
             f.append("")
-            forms, n = [*saves.PROGRAMS.values()], self.cards.index(card)
-            self.play(n, "Star", forms[at % 5], 1, "", 3600)
+            box = self.cards.index(card)
+            self.play(box, "Star", FORMS[at % len(FORMS)], 1, "", 3600)
 
         self.on_command(card.server, patch, at, play)
 
@@ -794,7 +807,7 @@ class Copies(RuleBasedStateMachine):
     def teardown(self) -> None:
         with self.open, contextlib.closing(self.store):
             if self.disk != "here":
-                self.move_disk(False)
+                self.move_disk(False, 0)
             for box, card in enumerate(self.cards):
                 self.look(box, "", 0)
                 if card.device:
