@@ -2755,8 +2755,8 @@ class Sender:
         return any([self._discard(name) for name in names])
 
     def _remove_parts(self) -> None:
-        """Remove what the target has of unfinished files, since this device was
-        removed. Say what stays there."""
+        """Remove what the target has of unfinished files, and what this computer has of
+        copies, since this device was removed. Say what stays on the target."""
         for name in [*self.state.unfinished]:
             if not self._discard(name):
                 break
