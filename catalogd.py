@@ -7624,7 +7624,7 @@ class Console(Lasting):
     def _send(self) -> int:
         """Run the process until it ends, tell why as the device's state, and return the
         exit code."""
-        command, line = client_command(), ""
+        command, line, self._unsaved = client_command(), "", []
         settings = self._consoles.settings_of(self.device)
         with self._lock:
             if self._over.is_set():
@@ -7665,9 +7665,8 @@ class Console(Lasting):
         if copied is None:
             return f"Saves: {problem}"
         failures = self.look.get("failures", 0) + 1 if problem else 0
-        look = {"id": self.device["id"], "name": self.device["name"], "copied": copied}
         now = self._consoles.store.database.time()
-        look |= {"looked_at": now, "failures": failures}
+        look = {"copied": copied, "looked_at": now, "failures": failures}
         self.look, self._unsaved = {**look, "problems": self._unsaved}, []
         return f"Saves: {copied} copied. {problem}".rstrip()
 
@@ -7768,7 +7767,8 @@ class Consoles:
 
     def looks(self) -> list[Row]:
         """Return the last look at the saves of each console that was looked at."""
-        return [one.look for one in [*self._running.values()] if one.look]
+        rows = [(one.device, one.look) for one in [*self._running.values()]]
+        return [{"id": of["id"], "name": of["name"], **it} for of, it in rows if it]
 
     def watch(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""

@@ -2131,6 +2131,7 @@ MAX_SAVE_DEPTH = 10  # of a path
 MAX_SAVE_NAMES = 20_000  # in one look
 MAX_SAVE_BYTES = 4 * 10**9  # of a backup
 MAX_SAVE_FAULTS = 5  # broken connections, and lines that tell what failed, in one look
+ID_LENGTH = len(" (0123456789abcdef)")  # which ends the name of a device's folder
 SAVE_PARTS = f"*/*-{'[0-9a-f]' * 12}.part"
 SAVE_NAME = re.compile(r"[^/\\\x00-\x1f\ufffd]+")  # "\ufffd" stands for no UTF-8
 WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
@@ -2185,7 +2186,7 @@ class Saves:
     ) -> None:
         self.target, self.pace = target, pace
         self.folder, self.keep_free = pathlib.Path(folder), keep_free
-        self._state = State(state, "saves", str(self.folder.parent))
+        self._state_of = state, "saves", str(self.folder.parent)
         self._damaged = set[pathlib.Path]()  # copies that would not be whole
 
     def look(self, tell: Callable[..., None]) -> None:
@@ -2207,13 +2208,21 @@ class Saves:
     def _copy_new(self) -> None:
         """:raises Problem: the rest is for the next time."""
         self._check_folder()
-        for part in self.folder.glob(SAVE_PARTS):  # of a process that was killed
-            part.unlink()
+        self.remove_parts()
         self.target._connect()
         for title in itertools.chain.from_iterable(map(self._list, SAVES_FOLDERS)):
             for path, files in self._backups(title):
                 with self._going_on(path):
                     self._copy(title.path, path, files)
+
+    def remove_parts(self) -> None:
+        """Remove those of a process that was killed, also where the device had another
+        name. :raises Problem: the disk fails."""
+        with self._disk():
+            of_device = self.folder.parent.glob(f"*{self.folder.name[-ID_LENGTH:]}")
+            self.folder = next(of_device, self.folder)
+            for part in self.folder.glob(SAVE_PARTS):
+                part.unlink()
 
     @contextlib.contextmanager
     def _going_on(self, path: str) -> Iterator[None]:
@@ -2252,8 +2261,9 @@ class Saves:
             raise Problem("saves_disk", folder=parent, why=why) from error
 
     def _check_folder(self) -> None:
-        """:raises OSError: its disk is away. Nothing is made below its mount point."""
-        state, parent = self._state, str(self.folder.parent)
+        """:raises OSError: its disk is away. Nothing is made below its mount point: the
+        State is read anew, since the client of another device may have noted that."""
+        state, parent = State(*self._state_of), str(self.folder.parent)
         os.stat(parent)
         if state.mount and not os.path.ismount(state.mount):
             raise FileNotFoundError(errno.ENOENT, "")
@@ -2746,13 +2756,15 @@ class Sender:
         return any([self._discard(name) for name in names])
 
     def _remove_parts(self) -> None:
-        """Remove what the target has of unfinished files, since this device was
-        removed. Say what stays there."""
+        """Remove what the target has of unfinished files, and what this computer has of
+        copies, since this device was removed. Say what stays on the target."""
         for name in [*self.state.unfinished]:
             if not self._discard(name):
                 break
         for name in self.state.unfinished:
             self.screen.say(f"{self.state.part(name)} stays on the target.")
+        if self.saves:
+            self.saves.remove_parts()
 
     def _discard(self, name: str) -> bool:
         """Return whether the target could remove what it has of a file."""

@@ -82,6 +82,7 @@ class Session(socketserver.StreamRequestHandler):
     """A control connection to the server below, and its data connections."""
 
     timeout = 30
+    disable_nagle_algorithm = True  # else each transfer waits 40 ms for its last reply
     server: "Ftpsrv"
 
     def handle(self) -> None:

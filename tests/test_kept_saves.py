@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import struct
+import sys
 import time
 import urllib.parse
 import zipfile
@@ -146,8 +147,9 @@ class Looked:
             folder = why.split()[-6].rstrip(":")
             why = catalogd.say("saves_disk", folder, catalogd.say("disk_away"))
         problems = [{"message": why, **catalogd.coded(why)}] if why else []
-        self.look = {"id": device, "name": "Attic", "looked_at": "2026-01-01T00:00:00"}
-        self.look |= {"copied": 2, "failures": failures, "problems": problems}  # type: ignore[dict-item]
+        self.device = {"id": device, "name": "Attic"}
+        self.look = {"looked_at": "2026-01-01T00:00:00", "copied": 2}
+        self.look |= {"failures": failures, "problems": problems}
 
 
 # The list
@@ -405,6 +407,34 @@ def test_what_the_client_tells_is_noted(service: catalogd.Web) -> None:
 def told_line(told: Any, copied: int | None = None) -> str:
     facts = told if isinstance(told, dict) else {"code": told, "arguments": {}}
     return catalogd.TOLD + json.dumps({"saves": copied, **facts})
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_look_has_the_name_that_its_device_has_now(
+    failures: int, service: catalogd.Web
+) -> None:
+    console = catalogd.Console(service.consoles, {"id": "x", "name": "Attic"})
+    service.consoles._running["x"] = console
+    for _ in range(failures):
+        console._note_saves(told_line("It broke.", 0))
+    console.device = {"id": "x", "name": "Loft"}
+    [look] = service.consoles.looks()
+    assert (look["id"], look["name"]) == ("x", "Loft")
+    told = [("x", "Saves of Loft are not copied: It broke.")]
+    assert faults(service) == told[: failures - 1]
+
+
+def test_what_a_killed_client_told_is_not_of_the_look_of_the_next(
+    service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = catalogd.Console(service.consoles, {**DEVICE, "id": "x"})
+    for line in (told_line("It broke."), told_line("", 3)):
+        code = f"input(), print({line!r})"
+        monkeypatch.setattr(
+            catalogd, "client_command", lambda code=code: [sys.executable, "-c", code]
+        )
+        console._send()
+    assert (console.look["copied"], console.look["problems"]) == (3, [])
 
 
 class Assigned(catalogd.Console):

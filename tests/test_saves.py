@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import shutil
 import signal
 import subprocess
@@ -310,6 +311,74 @@ def test_a_list_that_breaks_stops_no_other_folder(
     assert watcher.look() == ["Saves: 1 copied."]
 
 
+def hang(console: Ftpsrv, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let the first LIST have no reply, until the event."""
+    goes_on, plain = threading.Event(), console.note
+
+    def note(command: str) -> None:
+        plain(command)
+        if command == "LIST" and console.commands.count("LIST") == 1:
+            goes_on.wait(30)
+
+    monkeypatch.setattr(console, "note", note)
+    return goes_on
+
+
+def test_a_folder_that_hangs_is_given_up_and_holds_up_no_other(
+    card: pathlib.Path,
+    console: Ftpsrv,
+    watcher: Watcher,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(card, ZIP, b"one")
+    other = write(card, "dumps/Save/Moon/1.zip", b"two")
+    goes_on, commands, ahead = hang(console, monkeypatch), list[str](), ["LIST"]
+    plain, putcmd = select.select, send_to_switch.Connection.putcmd
+
+    def put(ftp: Any, command: str) -> None:
+        commands.append(command)
+        putcmd(ftp, command)
+
+    def wait(*given: Any) -> Any:
+        """Let its silence last long enough at once."""
+        if commands[-1:] != ahead:
+            return plain(*given)
+        ahead[:] = ["no other"]
+        return [], [], []
+
+    monkeypatch.setattr(send_to_switch.Connection, "putcmd", put)
+    monkeypatch.setattr(select, "select", wait)
+    told = watcher.look()
+    goes_on.set()
+    assert told[0].startswith("Saves: Not copied: /JKSV: The connection")
+    assert told[1:] == ["Saves: 1 copied."]
+    assert watcher.kept() == [other]
+
+
+def test_a_folder_that_hangs_holds_up_nothing_that_is_to_be_sent(
+    card: pathlib.Path,
+    console: Ftpsrv,
+    watcher: Watcher,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(card, ZIP, b"one")
+    goes_on = hang(console, monkeypatch)
+    note = console.note
+
+    def tell(command: str) -> None:
+        if command == "LIST":
+            watcher.pace.tell(1)
+        note(command)
+
+    monkeypatch.setattr(console, "note", tell)
+    began = time.monotonic()
+    with pytest.raises(Cancelled):
+        watcher.look()
+    took = time.monotonic() - began
+    goes_on.set()
+    assert took < 25
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_connection_that_breaks_in_a_list_copies_nothing_by_halves(
     number: int, card: pathlib.Path, console: Ftpsrv, watcher: Watcher
@@ -356,6 +425,35 @@ def test_parts_of_a_process_that_was_killed_are_removed(
         (title / name).write_bytes(packed(b""))
     watcher.look()
     assert names(watcher.folder) == ["Star/1-0123456789ab.zip", "Star/1.part"]
+
+
+def test_parts_of_a_device_that_was_removed_are_removed(
+    card: pathlib.Path, console: Ftpsrv, home: Home, watcher: Watcher
+) -> None:
+    write(card, ZIP, b"one")
+    watcher.look()
+    [copy] = watcher.folder.rglob("*.zip")
+    (copy.parent / "2-0123456789ab.part").write_bytes(b"")
+    for key in home.store.accounts.keys(home.anna):
+        home.store.accounts.revoke_key(key["id"], home.anna)
+    sender = home.sender(console.url)
+    sender.saves = watcher.saves
+    with pytest.raises(send_to_switch.BadKey):
+        sender.run(once=False)
+    assert [*copy.parent.iterdir()] == [copy]
+
+
+def test_a_device_that_had_another_name_while_its_disk_was_away_keeps_its_folder(
+    card: pathlib.Path, console: Ftpsrv, watcher: Watcher, tmp_path: pathlib.Path
+) -> None:
+    whole = write(card, ZIP, b"one")
+    watcher.look()
+    renamed = Watcher(console.url, tmp_path)
+    name = watcher.folder.name.replace("Attic", "Loft")
+    renamed.saves.folder = watcher.folder.with_name(name)
+    assert renamed.look() == ["Saves: 0 copied."]
+    assert [*watcher.folder.parent.iterdir()] == [watcher.folder]
+    assert watcher.kept() == [whole]
 
 
 @pytest.mark.parametrize(("times", "count"), [(4, 1), (5, 0)])
@@ -499,6 +597,25 @@ def test_nothing_is_made_below_the_mount_point_of_a_disk_that_is_away(
     assert not [*(tmp_path / "kept").iterdir()]
     mounted.append(place)
     assert Watcher(console.url, tmp_path).look() == ["Saves: 1 copied."]
+
+
+def test_where_the_disk_is_mounted_is_known_by_the_client_of_another_device(
+    card: pathlib.Path,
+    console: Ftpsrv,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(card, ZIP, b"one")
+    place, plain = str(tmp_path / "kept"), os.path.ismount
+    mounted = [place]
+    monkeypatch.setattr(os.path, "ismount", lambda at: at in mounted or plain(at))
+    first, other = (Watcher(console.url, tmp_path) for _ in range(2))
+    assert first.look() == ["Saves: 1 copied."]
+    shutil.rmtree(tmp_path / "kept")
+    (tmp_path / "kept").mkdir()
+    mounted.clear()
+    assert other.look()[-1].endswith("Its disk is not connected.")
+    assert not [*(tmp_path / "kept").iterdir()]
 
 
 # When
