@@ -18294,18 +18294,18 @@ def fetch(
     url: str,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
-    timeout: float = MAX_ANSWER_SECONDS,
+    timeout: float | None = None,
 ) -> tuple[int, bytes]:
     """Return status and body of an answer: of a GET, or of a POST with a body. It
-    follows no redirect. The timeout is in seconds, for the connection and for each part
-    of the answer.
+    follows no redirect. The timeout is in seconds, `MAX_ANSWER_SECONDS` if None, for the
+    connection and for each part of the answer.
     :raises OSError, http.client.HTTPException, ValueError:"""
     parts = urllib.parse.urlsplit(url)
     is_https = parts.scheme == "https"
     connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
     place = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    with contextlib.closing(connect(parts.netloc, timeout=timeout)) as call:
-        method = "GET" if body is None else "POST"
+    method, seconds = "GET" if body is None else "POST", timeout or MAX_ANSWER_SECONDS
+    with contextlib.closing(connect(parts.netloc, timeout=seconds)) as call:
         call.request(method, place, body, {**(headers or {}), "Connection": "close"})
         answer = call.getresponse()
         return answer.status, answer.read(MAX_ANSWER_BYTES)
