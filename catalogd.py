@@ -18297,8 +18297,8 @@ def fetch(
     timeout: float | None = None,
 ) -> tuple[int, bytes]:
     """Return status and body of an answer: of a GET, or of a POST with a body. It
-    follows no redirect. The timeout is in seconds, `MAX_ANSWER_SECONDS` if None, for the
-    connection and for each part of the answer.
+    follows no redirect. The timeout is in seconds, by default `MAX_ANSWER_SECONDS`, for
+    the connection and for each part of the answer.
     :raises OSError, http.client.HTTPException, ValueError:"""
     parts = urllib.parse.urlsplit(url)
     is_https = parts.scheme == "https"
