@@ -1788,7 +1788,7 @@ CREATE TABLE ages (                    -- what admins decided; outlives the entr
 ) STRICT, WITHOUT ROWID;               -- that this holds for
 
 CREATE VIEW held_ages AS SELECT title, age, sample FROM ages WHERE sample IS NULL
-OR sample = (SELECT sample FROM entries WHERE entries.id = ages.title);
+OR sample = (SELECT sample FROM entries WHERE id = ages.title AND least_age <= age);
 
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
@@ -2233,9 +2233,10 @@ ORDER BY min(key) OVER (PARTITION BY title),
 # them go on with those of the same content that have a file still.
 INHERIT_AGES = """
 INSERT INTO ages SELECT heir.id, max(age), value FROM json_each(?)
-JOIN ages ON ages.title = key AND ages.sample = value
+JOIN held_ages AS given ON given.title = key AND given.sample = value
+JOIN entries AS own ON own.id = key AND own.title = key
 JOIN entries AS heir ON heir.sample = value
-WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
+WHERE heir.state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
 ON CONFLICT DO UPDATE SET sample = excluded.sample,
     age = iif(sample = excluded.sample, max(age, excluded.age), excluded.age)
 RETURNING title
@@ -4860,9 +4861,9 @@ class Tree:
 
     def volume_at(self, path: str) -> str:
         """Return the volume of the nearest folder above a path that is there."""
-        while path not in self.volumes:
-            path = os.path.dirname(path)
-        return self.volumes[path]
+        while path not in self.volumes and path != os.path.dirname(path):
+            path = os.path.dirname(path)  # up to "/" where the case differs: on Windows
+        return self.volumes.get(path, self.volumes[self.library_folder])
 
     def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
         """Add the files of one folder, and return the paths of the folders in it.
@@ -4875,15 +4876,17 @@ class Tree:
         except OSError as error:
             if is_top:
                 raise
-            if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                self._note_above(path)
-            else:
-                self.unreadable.add(path)
+            self._note_unread(path, error)
             return []
 
+    def _note_unread(self, path: str, error: OSError) -> None:
+        is_gone = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        note = self._note_above if is_gone else self.unreadable.add
+        note(path)
+
     def _note_above(self, path: str) -> None:
-        """Note on which volume the folder above one is that was removed: its disk may
-        have been pulled, also in the middle of this walk."""
+        """Note on which volume the folder is above what was removed: its disk may have
+        been pulled, also in the middle of this walk."""
         self.volumes.pop(path, None)
         above = os.path.dirname(path)
         try:
@@ -4894,11 +4897,11 @@ class Tree:
             self._note_above(above)
 
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
-        volume = volume_name(path, self.devices)
-        if volume != self.volume_at(path):
-            self.volumes[path] = volume
         with os.scandir(path) as rows:
             found = [*rows]
+        volume = volume_name(path, self.devices)  # of what was listed: it may be pulled
+        if volume != self.volume_at(path):
+            self.volumes[path] = volume
         tildes = (row.name.lower() for row in found if row.name.startswith("~"))
         self.has_tilde |= any(name.endswith(endings) for name in tildes)
         shown = [row for row in found if not is_hidden(row.name)]
@@ -4959,10 +4962,8 @@ class Tree:
             now = row.stat(follow_symlinks=False)
             if not now.st_ino:  # as on Windows
                 now = os.stat(row.path, follow_symlinks=False)
-        except FileNotFoundError:
-            return  # it was removed just now
-        except OSError:
-            self.unreadable.add(row.path)
+        except OSError as error:
+            self._note_unread(row.path, error)
             return
         inode = now.st_ino & MAX_INTEGER
         facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
@@ -5175,7 +5176,7 @@ class Comparison:
 
     def read_the_rest(self) -> None:
         """Read the files that are not paired. Those that grow stay as they are, known
-        or not."""
+        or not; an entry whose file cannot be read has none."""
         found, read = self.new, self.read(self.new.values())
         self.contents = {path: content for path, content in read.items() if content}
         self.new = {path: found[path] for path in self.contents}
@@ -6324,8 +6325,8 @@ class Disks:
         return found.copy()  # a disk may answer later
 
     def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent | None]:
-        """Return contents by path, or None of files that grow. What cannot be read is
-        left out."""
+        """Return contents by path, or None of files that grow. What cannot be read, or
+        is on a disk that does not answer, is left out."""
         found = self.each(files, self._read)
         return {path: found[path] for path in found if path not in self.unreadable}
 
@@ -6495,7 +6496,7 @@ class Scanner:
         if tops == self.folders:
             updated = [*changes.updated, *self._read_outdated()]
             changes = changes._replace(updated=updated)
-        if not self.disks.has_skipped:
+        if not (self.disks.has_skipped or changes.merged):
             self._compared = (*facts, self.entries.version())
         return changes
 
@@ -18315,18 +18316,18 @@ def fetch(
     url: str,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
-    timeout: float = MAX_ANSWER_SECONDS,
+    timeout: float | None = None,
 ) -> tuple[int, bytes]:
     """Return status and body of an answer: of a GET, or of a POST with a body. It
-    follows no redirect. The timeout is in seconds, for the connection and for each part
-    of the answer.
+    follows no redirect. The timeout is in seconds, by default `MAX_ANSWER_SECONDS`, for
+    the connection and for each part of the answer.
     :raises OSError, http.client.HTTPException, ValueError:"""
     parts = urllib.parse.urlsplit(url)
     is_https = parts.scheme == "https"
     connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
     place = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    with contextlib.closing(connect(parts.netloc, timeout=timeout)) as call:
-        method = "GET" if body is None else "POST"
+    method, seconds = "GET" if body is None else "POST", timeout or MAX_ANSWER_SECONDS
+    with contextlib.closing(connect(parts.netloc, timeout=seconds)) as call:
         call.request(method, place, body, {**(headers or {}), "Connection": "close"})
         answer = call.getresponse()
         return answer.status, answer.read(MAX_ANSWER_BYTES)

@@ -2217,8 +2217,8 @@ class Saves:
 
     def remove_parts(self) -> None:
         """Remove those of a process that was killed, also where the device had another
-        name. :raises Problem: the disk fails."""
-        with self._disk():
+        name. Where the disk fails, they stay."""
+        with contextlib.suppress(OSError):
             of_device = self.folder.parent.glob(f"*{self.folder.name[-ID_LENGTH:]}")
             self.folder = next(of_device, self.folder)
             for part in self.folder.glob(SAVE_PARTS):

@@ -418,11 +418,29 @@ def test_an_age_goes_along_when_an_entry_gets_an_id(world: World) -> None:
     entries.edit(hushed, {"base_id": "0100CCCCDDDD0000"})  # which others have
     assert "Hushed" not in seen_names(world)
     assert entries.ages()["0100CCCCDDDD0000"] == 12
-    entries.edit(hushed)  # with the age of its own; the stricter one holds
+    entries.edit(hushed)  # the stricter one holds, and not the age of its own
     assert "Hushed" not in seen_names(world)
-    assert entries.ages()[hushed] == 7
+    assert hushed not in entries.ages()
     entries.set_ages([hushed], 7)
     assert "Hushed" in seen_names(world)
+
+
+def test_an_age_that_does_not_hold_is_not_inherited(
+    world: World, library: Library
+) -> None:
+    path, copy = library.add("Quiet.nsp", b"same"), library.add("Copy.nsp", b"same")
+    world.web.scanner.scan()
+    entries = world.store.entries
+    ids = [entries.known("path = ?", at)[0].id for at in (path, copy)]
+    entries.edit(ids[1], {"name": "Copy"})
+    entries.set_ages(["0100EEEEFFFF0000"], 16)
+    entries.set_ages(ids[:1], 7)
+    named = str(library.folder / "Quiet [0100EEEEFFFF0000].nsp")
+    os.rename(path, named)
+    world.web.scanner.scan()
+    os.remove(named)
+    world.web.scanner.scan()
+    assert not {"Quiet", "Copy"} & seen_names(world)
 
 
 def test_an_age_is_not_lost_by_a_name_that_has_an_id_for_a_while(

@@ -2101,7 +2101,7 @@ def test_a_damaged_database_is_told(
     monkeypatch.setattr(catalogd, "check_content", fault)
     code, rows = unserved()
     assert code == 1
-    advice = r"There is no backup of it: move /\S+/catalogd.db\* away, and start again."
+    advice = r"There is no backup of it: move /.+/catalogd.db\* away, and start again."
     assert re.search(rf": row 1 missing. {advice}$", rows["database"])
 
 

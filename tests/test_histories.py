@@ -341,7 +341,11 @@ class Histories(RuleBasedStateMachine):
 
     def before(self) -> tuple[dict[str, KnownFile], dict[str, int]]:
         known = {item.id: item for item in self.known()}
-        return known, self.store.entries.ages()
+        return known, self.ages()
+
+    def ages(self) -> dict[str, int]:
+        rows = self.store.database.rows("SELECT title, age FROM ages")
+        return {row["title"]: row["age"] for row in rows}
 
     def mounts(self) -> Any:
         return [disk.point for disk in self.world.disks]
@@ -360,12 +364,13 @@ class Histories(RuleBasedStateMachine):
 
     def check_touched(self, before: Any) -> None:
         old, ages = before
-        known, now = {item.id: item for item in self.known()}, self.store.entries.ages()
+        known, now = {item.id: item for item in self.known()}, self.ages()
         assert self.touched <= known.keys()
         for id in known:
             is_same = id in old and old[id].sample == known[id].sample
             if not is_same:
-                assert id not in now, "of another content, or of none"
+                held = self.store.entries.ages()
+                assert id not in held, "of another content, or of none"
         for title in ages:
             if title not in known or old[title].sample == known[title].sample:
                 assert now.get(title, 0) >= ages[title]

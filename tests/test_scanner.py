@@ -757,15 +757,17 @@ class Row:
 
 
 @pytest.mark.parametrize(
-    ("problem", "unreadable"),
-    [(FileNotFoundError(2, "gone"), set()), (OSError(5, "broken"), {"/games/a.nsp"})],
+    ("problem", "is_told"),
+    [(FileNotFoundError(2, "gone"), False), (OSError(5, "broken"), True)],
 )
 def test_a_file_that_cannot_be_measured_is_logged_unless_it_is_gone(
-    problem: OSError, unreadable: set[str]
+    problem: OSError, is_told: bool, library: Library
 ) -> None:
-    tree = catalogd.Tree("/games", ["/games"])
-    tree._add_file(Row(problem), "disk")  # type: ignore[arg-type]
-    assert (tree.files, tree.unreadable) == ([], unreadable)
+    folder, row = str(library.folder), Row(problem)
+    row.path = os.path.join(folder, "a.nsp")
+    tree = catalogd.Tree(folder, [folder])
+    tree._add_file(row, "disk")  # type: ignore[arg-type]
+    assert (tree.files, tree.unreadable) == ([], {row.path} if is_told else set())
 
 
 def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
@@ -1372,6 +1374,52 @@ def test_what_many_unreadable_folders_mean_takes_linear_time(count: int) -> None
 
     # Another program may slow some of the attempts down.
     assert any(cost_of(count * 8) < 30 * cost_of(count) for _ in range(3))
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+@pytest.mark.parametrize("moment", ["scandir", "stat"])
+def test_a_disk_that_is_pulled_while_a_folder_is_read_is_away(
+    moment: str,
+    is_left: bool,
+    library: Library,
+    tmp_path: pathlib.Path,
+    monkeypatch: Any,
+) -> None:
+    """Also where its mount point stays. Of its files none is called deleted."""
+    library.add("a.nsp")
+    paths = [library.add(f"disk/{number}.nsp") for number in range(4)]
+    root, disk = str(library.folder), library.folder / "disk"
+
+    def name_of(path: str, names: Any) -> str:
+        os.stat(path)
+        is_on = path.startswith(str(disk)) and not (tmp_path / "away").exists()
+        return "uuid:disk" if is_on else "uuid:system"
+
+    work = {"scandir": os.scandir, "stat": catalogd.stored_mtime}[moment]
+
+    def pull(given: Any) -> Any:
+        """Just before the folder is listed, or when one of its files was measured."""
+        is_listed = str(given) == str(disk) or moment == "stat" and root in waiting
+        if is_listed and not (tmp_path / "away").exists():
+            disk.rename(tmp_path / "away")
+            disk.mkdir() if is_left else None
+        return work(given)
+
+    waiting: set[str] = set()
+    monkeypatch.setattr(catalogd, "volume_name", name_of)
+    where = os if moment == "scandir" else catalogd
+    monkeypatch.setattr(where, work.__name__, pull)
+    tree = catalogd.walk(root, ["nsp"], lambda count: waiting.update([root] * count))
+    missing = {*paths} - {file.path for file in tree.files}
+    assert len(missing) == (4 if moment == "scandir" else 3)
+    assert {catalogd.is_away(path, "uuid:disk", tree) for path in missing} == {True}
+
+
+def test_a_path_that_is_spelled_in_another_way_is_on_the_volume_of_its_library() -> (
+    None
+):
+    """As on Windows, where the settings may name a folder in other letters."""
+    assert tree().volume_at("/GAMES/a.nsp") == DISK
 
 
 @pytest.mark.parametrize("pulled", ["disk", "disk/x"])

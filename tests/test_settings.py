@@ -1,13 +1,13 @@
 """The options of the INI file, and the messages for what is not one."""
 
 import errno
-import getpass
 import ntpath
 import os
 import pathlib
 import sys
 import types
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -203,9 +203,12 @@ def test_who_lacks_a_right_is_told_what_helps(
 def test_sudo_is_no_advice_to_who_uses_it_nor_in_a_container(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    denied = PermissionError(errno.EACCES, "no")
+    import pwd
+
+    denied, user = PermissionError(errno.EACCES, "no"), Mock(pw_name="anna")
+    monkeypatch.setattr(pwd, "getpwuid", Mock(side_effect=[user, KeyError]))
     monkeypatch.setenv("SUDO_USER", "anna")
-    assert catalogd.reason(denied) == f"no for the user {getpass.getuser()}."
+    assert catalogd.reason(denied) == "no for the user anna."
     monkeypatch.delenv("SUDO_USER")
     monkeypatch.setenv("CATALOGD_CONTAINER", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # who has no name there
