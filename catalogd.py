@@ -3866,15 +3866,14 @@ class Entries:
         found = changes.updated
         read = {item.id: file_columns(file, new) for item, file, new in found if new}
         states = [(item, file, "here") for item, file, new in found if not new]
-        merged = [(item.id, twin.id) for item, twin in changes.merged]
+        took = [(item.id, twin.id) for item, twin in changes.merged]
         ended = [*changes.forgotten, *(twin for _, twin in changes.merged)]
         # What has been touched meanwhile stays, and waits for its next file.
         states += [(item, item.file, "gone") for item in (*changes.gone, *ended)]
         states += [(item, item.file, "offline") for item in changes.offline]
         anew = [item.id for item, _, new in found if new and new.sample != item.sample]
         with self.changing() as db:
-            sql = "UPDATE OR IGNORE queue SET entry = ? WHERE entry = ?"
-            db.executemany(sql, merged)
+            db.executemany("UPDATE OR IGNORE queue SET entry = ? WHERE entry = ?", took)
             sql = f"SELECT id FROM known_files WHERE id IN {LISTED} AND NOT is_touched"
             ids = json.dumps([item.id for item in ended])
             db.execute(f"DELETE FROM entries WHERE id IN ({sql})", (ids,))
@@ -18235,9 +18234,10 @@ def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
     try:
         status, _ = fetch(url, body.encode(), headers)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return False, getattr(error, "strerror", None) or type(error).__name__
-    told = f"{status} {http.client.responses.get(status, '')}"
-    return 200 <= status < 300, told.rstrip()
+        name = "timed out" if isinstance(error, TimeoutError) else type(error).__name__
+        return False, getattr(error, "strerror", None) or name
+    reason = http.client.responses.get(status, "")
+    return 200 <= status < 300, f"{status} {reason}".rstrip()
 
 
 def post_notices(

@@ -279,7 +279,7 @@ def sending(home: Home, place: Place, watch: Watch) -> Iterator[None]:
     sender = home.sender(place.to)
     sender.server = send_to_switch.Server(f"http://127.0.0.1:{port}", home.key)
 
-    def stop() -> None:
+    def stop(*_: str) -> None:
         if over.is_set():
             raise Stop
 
