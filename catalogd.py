@@ -6327,7 +6327,7 @@ class Disks:
         """Return contents by path, or None of files that grow. What cannot be read, or
         is on a disk that does not answer, is left out."""
         found = self.each(files, self._read)
-        return {path: found[path] for path in found if path not in self.unreadable}
+        return {at: it for at, it in found.items() if it or at not in self.unreadable}
 
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)
@@ -9932,7 +9932,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .covers .drawn { height: 100%; }
 .covers .entry-name {
   z-index: 1; grid-area: 2 / 1 / 3 / 3; align-self: center; padding: 0 .5rem;
-  font-size: .875rem;
+  font-size: .875rem; word-break: break-all; /* in one line */
 }
 .covers .entry:has(.cover-name) {
   & .entry-name { position: absolute; inset: 0; grid-area: auto; opacity: 0; }

@@ -2217,8 +2217,8 @@ class Saves:
 
     def remove_parts(self) -> None:
         """Remove those of a process that was killed, also where the device had another
-        name. Where the disk fails, they stay."""
-        with contextlib.suppress(OSError):
+        name. :raises Problem: the disk fails."""
+        with self._disk():
             of_device = self.folder.parent.glob(f"*{self.folder.name[-ID_LENGTH:]}")
             self.folder = next(of_device, self.folder)
             for part in self.folder.glob(SAVE_PARTS):
@@ -2764,7 +2764,10 @@ class Sender:
         for name in self.state.unfinished:
             self.screen.say(f"{self.state.part(name)} stays on the target.")
         if self.saves:
-            self.saves.remove_parts()
+            try:
+                self.saves.remove_parts()
+            except Problem as problem:
+                self.screen.say(str(problem))
 
     def _discard(self, name: str) -> bool:
         """Return whether the target could remove what it has of a file."""
