@@ -196,25 +196,25 @@ class Problem(Exception):
 
     def coded(self) -> dict[str, Any]:
         """Return what is `told`, with a text as the code."""
-        told = self.told()
-        return told if isinstance(told, dict) else {"code": told, "arguments": {}}
+        form = self.told()
+        return form if isinstance(form, dict) else {"code": form, "arguments": {}}
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a report that tell it."""
-        told = self.told()
+        form = self.told()
         fields = {"error_message": str(self)[:500], "error_code": ""}
-        if isinstance(told, dict) and len(json.dumps(told)) <= MAX_TOLD_BYTES:
-            fields |= {f"error_{name}": value for name, value in told.items()}
+        if isinstance(form, dict) and len(json.dumps(form)) <= MAX_TOLD_BYTES:
+            fields |= {f"error_{name}": value for name, value in form.items()}
         return fields
 
 
-def retold(told: Any) -> Problem:
+def retold(form: Any) -> Problem:
     """Return the problem that has been `told`."""
-    if not isinstance(told, dict):
-        return Failed(str(told))
-    arguments = told["arguments"].items()
+    if not isinstance(form, dict):
+        return Failed(str(form))
+    arguments = form["arguments"].items()
     of = {n: retold(v) if isinstance(v, dict) else v for n, v in arguments}
-    return Failed(told["code"], **of)
+    return Failed(form["code"], **of)
 
 
 class BadKey(Problem):
@@ -316,15 +316,15 @@ class Settings:
     def load(cls, options: Mapping[str, Any], ini: str) -> "Settings":
         """Return each option's value: of the command line, or else of the environment,
         or else of the INI file."""
-        values = read_ini(ini)
+        chosen = read_ini(ini)
         for field in dataclasses.fields(cls):
             name = f"SEND_TO_SWITCH_{field.name.upper()}"
             if value := options.get(field.name) or os.environ.get(name):
-                values[field.name] = value
+                chosen[field.name] = value
         words = configparser.ConfigParser.BOOLEAN_STATES  # such as "yes"
         for name in ("verify", "overwrite"):
-            values[name] = words.get(str(values.get(name)).lower(), False)
-        return cls(**values)
+            chosen[name] = words.get(str(chosen.get(name)).lower(), False)
+        return cls(**chosen)
 
 
 def read_ini(path: str) -> dict[str, Any]:
@@ -334,11 +334,11 @@ def read_ini(path: str) -> dict[str, Any]:
         ini.read(path, encoding="utf-8-sig")
     except (configparser.Error, UnicodeDecodeError, OSError) as error:
         raise Problem(f"{path}: cannot be read: {error}") from error
-    values = dict(ini[PROGRAM]) if ini.has_section(PROGRAM) else {}
-    for name in values:
+    settings = dict(ini[PROGRAM]) if ini.has_section(PROGRAM) else {}
+    for name in settings:
         if name not in Settings.__dataclass_fields__:
             raise Problem(f"{path}: unknown option {name}.")
-    return values
+    return settings
 
 
 def own_folder(kind: str) -> str:
@@ -470,7 +470,7 @@ def duration_text(seconds: float) -> str:
 def printable(text: str) -> str:
     """Return a text as one line without keys, in which nothing steers the terminal."""
     text = re.sub(r"\bcatalogd_[\w-]{8,}", "catalogd_...", text)
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
@@ -575,24 +575,24 @@ class State:
         self._written = ""
         damage = (OSError, ValueError, KeyError, TypeError)  # or no file yet
         with contextlib.suppress(*damage), open(self.path, encoding="utf-8") as file:
-            values = json.load(file)
-            self.client, self.sent = str(values["client"]), str(values["sent"])
-            self.unfinished = dict(values["parts"])
-            self.files = {name: (e, v) for name, (e, v) in values["files"].items()}
-            self.mount = str(values["mount"])
-            self.stopped = dict(values["stopped"])
-            self.items, self.direct = dict(values["items"]), list(values["direct"])
-            self.ends = dict(values["ends"])
-            self.tried = {item: Tried(*of) for item, of in values["tried"].items()}
+            facts = json.load(file)
+            self.client, self.sent = str(facts["client"]), str(facts["sent"])
+            self.unfinished = dict(facts["parts"])
+            self.files = {name: (e, v) for name, (e, v) in facts["files"].items()}
+            self.mount = str(facts["mount"])
+            self.stopped = dict(facts["stopped"])
+            self.items, self.direct = dict(facts["items"]), list(facts["direct"])
+            self.ends = dict(facts["ends"])
+            self.tried = {item: Tried(*of) for item, of in facts["tried"].items()}
 
     def save(self) -> None:
         """Write what is not written yet. :raises TargetOffline: the disk fails, or is
         full: that may pass."""
-        values = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
-        values |= {"files": self.files, "mount": self.mount, "stopped": self.stopped}
-        values |= {"items": self.items, "direct": self.direct, "ends": self.ends}
-        values |= {"tried": self.tried}
-        text = json.dumps(values)
+        facts = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
+        facts |= {"files": self.files, "mount": self.mount, "stopped": self.stopped}
+        facts |= {"items": self.items, "direct": self.direct, "ends": self.ends}
+        facts |= {"tried": self.tried}
+        text = json.dumps(facts)
         if text != self._written:
             with disk_problems():
                 write_private(self.path, text)
@@ -635,8 +635,8 @@ class State:
 
     def drop_part(self, name: str) -> None:
         """Note that an unfinished file is not there any more."""
-        for known in (self.unfinished, self.stopped, self.items):
-            known.pop(name, None)
+        for table in (self.unfinished, self.stopped, self.items):
+            table.pop(name, None)
         self.direct = [other for other in self.direct if other != name]
         self.save()
 
@@ -707,10 +707,10 @@ def json_object(text: bytes) -> dict[str, Any]:
 def body_of(answer: http.client.HTTPResponse) -> bytes:
     """Return the body of an answer; of one that is too long a part, which is no JSON.
     :raises http.client.IncompleteRead: the connection was closed before its end."""
-    found = answer.read(MAX_ANSWER_BYTES)
-    if answer.length and len(found) < MAX_ANSWER_BYTES:
-        raise http.client.IncompleteRead(found, answer.length)
-    return found
+    body = answer.read(MAX_ANSWER_BYTES)
+    if answer.length and len(body) < MAX_ANSWER_BYTES:
+        raise http.client.IncompleteRead(body, answer.length)
+    return body
 
 
 def connection(parts: Address) -> http.client.HTTPConnection:
@@ -770,10 +770,10 @@ class Server:
             try:
                 self._connection.request(method, self._parts.path + path, data, headers)
                 with self._connection.getresponse() as answer:
-                    found = body_of(answer)
-                if answer.status == 400 and HTTPS_HINT.search(found):
+                    text = body_of(answer)
+                if answer.status == 400 and HTTPS_HINT.search(text):
                     raise Problem(self._speaks("https"))
-                return answer.status, json_object(found)
+                return answer.status, json_object(text)
             except NETWORK_ERRORS as error:
                 self._connection.close()
                 if getattr(error, "reason", "") in NO_TLS:
@@ -804,20 +804,22 @@ class Server:
         """
         query = {"client": client}
         if target:
-            told = target.fields()
-            query |= {"target": str(target)[:200], "target_code": told["error_code"]}
-            query["target_arguments"] = json.dumps(told.get("error_arguments", {}))
+            fields = target.fields()
+            query |= {"target": str(target)[:200], "target_code": fields["error_code"]}
+            query["target_arguments"] = json.dumps(fields.get("error_arguments", {}))
         asked = ",".join(sorted(set(unfinished))[:MAX_ASKED])
         query |= {"unfinished": asked} if asked else {}
         path = f"/api/send-queue?{urllib.parse.urlencode(query)}"
         try:
             answer = self.call("GET", path)
             self.gone = set(answer.get("gone") or ())
-            rows = answer.get("queue") or ()
+            queue = answer.get("queue") or ()
             needed = Item._fields[:-1]
             return [
-                Item._make([*(row[key] for key in needed), row.get("replace") is True])
-                for row in rows
+                Item._make(
+                    [*(item[key] for key in needed), item.get("replace") is True]
+                )
+                for item in queue
             ]
         except (KeyError, TypeError) as error:
             message = f"{self.address} answers with a queue of an unknown form."
@@ -1458,16 +1460,16 @@ class Storage(Target, abc.ABC):
 
     def _compare(self, name: str, size: int, download: Download, state: State) -> str:
         """Return what `_find` does of a file that is there, by its size and ends."""
-        known, is_same_size = download.ends(), size == download.size
+        expected, is_same_size = download.ends(), size == download.size
         try:
-            found = self._ends(name, size, download.progress) if known else ""
+            ends = self._ends(name, size, download.progress) if expected else ""
         except Unread:
-            found = ""
-        if is_same_size and not found:
+            ends = ""
+        if is_same_size and not ends:
             download.note = Failed("file_unread", name=name)
-        if is_same_size and found in ("", known):
+        if is_same_size and ends in ("", expected):
             return EQUAL
-        if found and found == state.ends.get(name.casefold()):
+        if ends and ends == state.ends.get(name.casefold()):
             return OURS
         if name in state.direct:  # what this client began is not there any more
             state.drop_part(name)
@@ -1508,13 +1510,13 @@ class Storage(Target, abc.ABC):
         self.check_ready(state)
         if part == name:
             return ends
-        found = self._find(name, download, state)
+        outcome = self._find(name, download, state)
         state.mark_sent(download.item)
         try:
-            if found == EQUAL:
+            if outcome == EQUAL:
                 self.discard(part)
             else:
-                self.rename(part, name, found == OURS)
+                self.rename(part, name, outcome == OURS)
         except Unrenamed:
             self.discard(part)
             state.write_directly(download.part, name)
@@ -1544,11 +1546,11 @@ class Storage(Target, abc.ABC):
 
     def _piece(self, name: str, start: int, stop: int, progress: Progress) -> bytes:
         """Return a file's bytes from `start` up to, without, `stop`, or to its end."""
-        found, blocks = b"", self.read(name, start, progress)
+        piece, blocks = b"", self.read(name, start, progress)
         with contextlib.closing(blocks):
-            while len(found) < stop - start and (block := next(blocks, b"")):
-                found += block
-        return found[: stop - start]
+            while len(piece) < stop - start and (block := next(blocks, b"")):
+                piece += block
+        return piece[: stop - start]
 
     def _check_written(self, part: str, download: Download) -> None:
         """:raises Failed: what the target has is not the file."""
@@ -1559,10 +1561,10 @@ class Storage(Target, abc.ABC):
                 raise Interrupted(self.lost, **kept_sizes(kept, progress.done))
         check_sent(download)
         if self.settings.verify or (progress.start and download.sha256):
-            found = hashlib.sha256()
+            copy = hashlib.sha256()
             for block in self.read(part, 0, progress):
-                found.update(block)
-            is_whole = found.digest() == (download.sha256 or sent.digest())
+                copy.update(block)
+            is_whole = copy.digest() == (download.sha256 or sent.digest())
         else:
             is_whole = not progress.start or self._matches(
                 part, progress.start, download
@@ -1919,17 +1921,17 @@ class FTP(Storage):
 
     def _listed_size(self, name: str) -> int | None:
         """:raises Unseen: the list tells nothing that can be read."""
-        rows = self._list(name)
-        found = [row for row in map(LIST_ROW.fullmatch, rows) if row]
-        for row in found:
-            if row["name"].casefold() == name.casefold():
-                return int(row["size"])
-        if len(found) < len(rows):
+        lines = self._list(name)
+        files = [file for file in map(LIST_ROW.fullmatch, lines) if file]
+        for file in files:
+            if file["name"].casefold() == name.casefold():
+                return int(file["size"])
+        if len(files) < len(lines):
             raise Unseen("file_unknown", name=name)
         return None
 
     def _list(self, name: str) -> list[str]:
-        """Return the rows of the folder's files. :raises Unseen: it has no list."""
+        """Return the lines of the folder's files. :raises Unseen: it has no list."""
         text = b""
         try:
             with self._ftp.transfercmd("LIST") as data:
@@ -1938,8 +1940,8 @@ class FTP(Storage):
         except ftplib.error_perm as error:
             raise Unseen("file_unknown", name=name) from error
         self._ftp.voidresp()
-        rows = text.decode("utf-8", "replace").splitlines()
-        return [row for row in rows if not NO_FILE_ROW.match(row)]
+        lines = text.decode("utf-8", "replace").splitlines()
+        return [line for line in lines if not NO_FILE_ROW.match(line)]
 
     def write(self, name: str, download: Download) -> None:
         start = download.progress.start
@@ -2092,8 +2094,8 @@ def console_address(address: str, sock: socket.socket) -> str:
     if parts.scheme != "http":
         return address
     try:
-        found = socket.getaddrinfo(parts.hostname, None, type=socket.SOCK_STREAM)
-        host = str(min(found)[4][0])  # IPv4 before IPv6
+        addresses = socket.getaddrinfo(parts.hostname, None, type=socket.SOCK_STREAM)
+        host = str(min(addresses)[4][0])  # IPv4 before IPv6
     except OSError:
         host = parts.hostname or ""
     if host == "::1" or host.startswith("127."):  # the server runs on this machine
@@ -2192,7 +2194,7 @@ class Saves:
     def look(self, tell: Callable[..., None]) -> None:
         """Copy what is new, and report how that went.
         :raises Cancelled: the server has told something."""
-        self._progress, why = self.pace.idle, Problem("")
+        self._progress, end = self.pace.idle, Problem("")
         self._copied, self._faults = 0, list[Problem]()
         self._names = self._breaks = self._received = 0  # of them, breaks, bytes
         try:
@@ -2200,10 +2202,10 @@ class Saves:
                 self._copy_new()
         except Problem as problem:
             self._progress.check()
-            why = problem
+            end = problem
         for fault in self._faults[:MAX_SAVE_FAULTS]:
             tell(saves=None, **fault.coded())
-        tell(saves=self._copied, **why.coded())
+        tell(saves=self._copied, **end.coded())
 
     def _copy_new(self) -> None:
         """:raises Problem: the rest is for the next time."""
@@ -2256,9 +2258,9 @@ class Saves:
         try:
             yield
         except OSError as error:
-            why = Problem(DISK_CODES.get(error.errno or 0, f"{error_text(error)}."))
+            cause = Problem(DISK_CODES.get(error.errno or 0, f"{error_text(error)}."))
             parent = self.folder.parent
-            raise Problem("saves_disk", folder=parent, why=why) from error
+            raise Problem("saves_disk", folder=parent, why=cause) from error
 
     def _check_folder(self) -> None:
         """:raises OSError: its disk is away. Nothing is made below its mount point: the
@@ -2275,14 +2277,14 @@ class Saves:
 
     def _list(self, folder: str) -> list[SaveFile]:
         """Return what a folder has, [] where it does not exist."""
-        found = [SaveFile(f"{folder}/", -1)]
+        files = [SaveFile(f"{folder}/", -1)]
         with self._going_on(folder):
-            found = [self._file(folder, line) for line in self._lines(folder)]
-        self._names += len(found)
+            files = [self._file(folder, line) for line in self._lines(folder)]
+        self._names += len(files)
         if self._names > MAX_SAVE_NAMES:
             raise Problem("saves_many")
         unused = ("/.", "/..", UNUSED_SAVES)
-        return [one for one in found if not one.path.endswith(unused)]
+        return [file for file in files if not file.path.endswith(unused)]
 
     def _lines(self, folder: str) -> list[str]:
         with self._calls(folder) as ftp:
@@ -2297,10 +2299,10 @@ class Saves:
         return [line for line in lines if line.startswith(("-", "d"))]
 
     def _file(self, folder: str, line: str) -> SaveFile:
-        found = LIST_ROW.fullmatch(line)
-        if found and SAVE_NAME.fullmatch(found["name"]):
-            path = f"{folder}/{found['name']}"
-            return SaveFile(path, int(found["size"]), line.startswith("d"))
+        match = LIST_ROW.fullmatch(line)
+        if match and SAVE_NAME.fullmatch(match["name"]):
+            path = f"{folder}/{match['name']}"
+            return SaveFile(path, int(match["size"]), line.startswith("d"))
         self._note(f"{folder}/{line}", Failed("save_name"))
         return SaveFile(f"{folder}/", -1)
 
@@ -2308,7 +2310,7 @@ class Saves:
         """Return the files below a folder, or a file itself."""
         if not file.is_folder:
             return [file]
-        return [one for each in self._list(file.path) for one in self._tree(each)]
+        return [below for each in self._list(file.path) for below in self._tree(each)]
 
     def _backups(self, title: SaveFile) -> Iterator[tuple[str, Files]]:
         """Yield the path and the files of each backup: a zip file is one, and so is a
@@ -2319,8 +2321,8 @@ class Saves:
 
         for names, group in itertools.groupby(sorted({*self._tree(title)}), names_of):
             files, path = [*group], "/".join(names)
-            zips = [one for one in files if one.path.lower().endswith(".zip")]
-            yield from ((one.path, [one]) for one in zips)
+            zips = [file for file in files if file.path.lower().endswith(".zip")]
+            yield from ((file.path, [file]) for file in zips)
             if not zips and path != files[0].path:
                 yield path, files
 
@@ -2812,14 +2814,16 @@ class Sender:
             return False
         with contextlib.closing(target):
             self._check_target()
-            found = self.server.offer(items[:MAX_OFFERED], self.state.client)
-            items = [item for item in items if item.queue_item_id in found]
+            addresses = self.server.offer(items[:MAX_OFFERED], self.state.client)
+            items = [item for item in items if item.queue_item_id in addresses]
             try:
-                offers.add([item for item in items if found[item.queue_item_id]])
-                for item in [item for item in items if not found[item.queue_item_id]]:
+                offers.add([item for item in items if addresses[item.queue_item_id]])
+                for item in [
+                    item for item in items if not addresses[item.queue_item_id]
+                ]:
                     self._end_offered(Offered(item, self.screen), Failed("lan_no_file"))
                 if offers.files:
-                    self._follow(target, offers, filter(None, found.values()))
+                    self._follow(target, offers, filter(None, addresses.values()))
             finally:
                 self._leave(offers)
         return True
@@ -3050,8 +3054,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         kind, mark, words = message.partition("unrecognized arguments: ")
         if mark:  # without its value: that may be a key
-            found = re.search(r"(?<!\S)-[^\s=]*", words)
-            message = f"unknown option {found[0] if found else ''}"
+            option = re.search(r"(?<!\S)-[^\s=]*", words)
+            message = f"unknown option {option[0] if option else ''}"
         raise Problem(f"{message}. See '{self.prog} --help'.")
 
 
@@ -3115,8 +3119,8 @@ def pair(settings: Settings, ini: str, url: str, code: str, name: str | None) ->
     path = key_path(settings, ini)
     with contextlib.closing(Server(address)) as server:
         key = server.pair(code, name or socket.gethostname())
-    values = {"server": address, "to": settings.to, **({"name": name} if name else {})}
-    save(settings, ini, path, key, **values)
+    written = {"server": address, "to": settings.to, **({"name": name} if name else {})}
+    save(settings, ini, path, key, **written)
     return 0
 
 
@@ -3147,8 +3151,10 @@ def save(settings: Settings, ini: str, path: str, key: str, **values: str) -> No
     """Write the key into the file at this path, and that path and the values into the
     INI file. Say how to go on."""
     values = {**read_ini(ini), "key_file": path, **values}
-    rows = [f"{name} = {value}".replace("\n", "\n\t") for name, value in values.items()]
-    files = {path: f"{key}\n", ini: "\n".join([f"[{PROGRAM}]", *rows, ""])}
+    lines = [
+        f"{name} = {value}".replace("\n", "\n\t") for name, value in values.items()
+    ]
+    files = {path: f"{key}\n", ini: "\n".join([f"[{PROGRAM}]", *lines, ""])}
     for place, text in files.items():
         with write_problems(place):
             write_private(place, text)
@@ -3184,12 +3190,12 @@ def run_by_server(pipe: int = 0) -> int:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the server
     lines = io.FileIO(pipe)  # unbuffered: it has no lock for a thread to hold at exit
-    values = json.loads(lines.readline())
-    key, pace, screen = values.pop("key"), ToldPace(), Screen()
-    saves, copies = values.pop("saves", None), None
+    given = json.loads(lines.readline())
+    key, pace, screen = given.pop("key"), ToldPace(), Screen()
+    saves, copies = given.pop("saves", None), None
     threading.Thread(target=listen, args=(lines, pace), daemon=True).start()
     try:
-        settings = Settings(**values)
+        settings = Settings(**given)
         target = find_target(settings)
         # The name of its state stays when a port or the target's address changes.
         state = State(settings.state, "server", "target")
