@@ -9,21 +9,25 @@
 
 It scans folders, serves their files to browsers and to clients with a key, and keeps
 a queue of entries to send for each account. The sections, in order; each uses only
-those above it when the module loads:
+those above it:
 
-Settings   the options, their defaults and their INI file
 Problems   errors that go to the caller, with their HTTP status
 Fields     the JSON bodies and header fields that are accepted, and their checks
-Names      what a file's name says
+Settings   the options, their defaults and their INI file
+Names      what a file's name and header say
 Accounts   passwords, keys and tokens, without storage
 Store      the SQLite file: all SQL of the program
-Scanner    the disk: what is in the folders, and what changed since
+Disk       what is in the folders, their file systems, files and events
+Scanner    what changed since the last scan, and the threads that look
+Inbox      the one folder that files are added to
 Downloads  validators, ranges, and how a file's bytes leave
 Server     connections, deadlines, limits and threads: all that touches waitress
 Consoles   devices that this server serves itself, and how to find them
+Health     what is wrong with the service, and what time brings
 Web        the routes: who may call them, what they answer
 Menus      the library by title, for the menus of programs on a console
 Page       HTML, CSS and JavaScript of the browser's page
+Service    what `serve` runs: log, notices, addresses, threads
 Commands   the command line
 
 A file becomes a title on the page
@@ -185,274 +189,6 @@ RELEASED = "2026-11-24"  # a clock that tells an earlier day is wrong
 RELEASES = ""  # address of the page with the releases, once there is one
 
 log = logging.getLogger("catalogd")
-
-
-# Settings ---------------------------------------------------------------------
-# EXAMPLE has the options with their defaults and meanings, Settings their checks.
-# It may use the standard library, and reads the INI file alone.
-
-
-def program_name(path: str) -> str:
-    """Return the words that call the program, for messages that name a command.
-    :param path: of the program, as it was called."""
-    if os.path.basename(path) not in ("catalogd.py", "catalogd.pyz"):
-        return "catalogd"  # installed
-    runner = "uv run" if "UV" in os.environ else os.path.basename(sys.executable)
-    return f"{runner} {path}"
-
-
-PROGRAM = program_name(sys.argv[0])
-
-
-# Settings: parsers of options ---
-
-
-def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
-    """Return a parser of an `int` or a `float` within bounds."""
-
-    def parse(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            raise ValueError(f"is not a {TYPE_NAMES[kind]}") from None
-        if not low <= value <= high:  # also rejects NaN
-            raise ValueError(f"is not from {low} to {high}")
-        return value
-
-    return parse
-
-
-def folder_list(text: str) -> tuple[str, ...]:
-    """Return the folders, one on each line. :raises ValueError: one is mistyped."""
-    found = tuple(line.strip() for line in text.splitlines() if line.strip())
-    return tuple(map(folder_path, found))
-
-
-def folder_path(text: str) -> str:
-    """Return "" or a whole path. :raises ValueError: it depends on who starts it."""
-    if text and not (os.path.isabs(text) or os.path.splitdrive(text)[0]):
-        raise ValueError("needs a whole path, without quotes, such as /srv/games", text)
-    return text
-
-
-def extensions(text: str) -> tuple[str, ...]:
-    """Return file extensions, in lower case and without dots. :raises ValueError:"""
-    words = text.lower().replace(",", " ").split()
-    found = tuple(word.removeprefix(".") for word in words)
-    if not found or not all(word.isalnum() for word in found):
-        raise ValueError("is not a list of file extensions such as nsp xci")
-    return found
-
-
-def web_address(text: str) -> str:
-    """Return "" or an address to which a path can be appended. :raises ValueError:"""
-    if text and (not is_web_address(text) or "?" in text or "#" in text):
-        raise ValueError("is not an address such as https://games.example.org")
-    return text.rstrip("/")
-
-
-def address_parts(text: str) -> urllib.parse.SplitResult | None:
-    """Return the parts of an address with a host, None for any other text."""
-    try:
-        parts = urllib.parse.urlsplit(text)
-        return parts if parts.hostname and parts.port != 0 else None
-    except ValueError:  # a broken IPv6 address, or a port that is not a number
-        return None
-
-
-def is_web_address(text: str) -> bool:
-    parts = address_parts(text)
-    is_printable = text.isprintable() and " " not in text
-    return bool(parts and is_printable and parts.scheme in ("http", "https"))
-
-
-NOTICE_WORD = re.compile(r"^(discord|gotify|json|ntfy)\+")  # the form of a notice
-
-
-def secret_addresses(text: str) -> tuple[str, ...]:
-    """Return addresses, one on each line. :raises ValueError: one is mistyped."""
-    found = tuple(text.split())
-    for one in found:
-        has_name = "@" in one.partition("://")[2].partition("/")[0]
-        address = NOTICE_WORD.sub("", one)
-        if not is_web_address(address) or not one.isascii() or has_name:
-            raise ValueError("is not like https://ntfy.sh/my-topic")
-    return found
-
-
-def ip_address(text: str) -> str:
-    """Return "" or an IP address in its shortest form. :raises ValueError:"""
-    try:
-        return text and str(ipaddress.ip_address(text))
-    except ValueError:
-        raise ValueError("is not an IP address") from None
-
-
-def matching(pattern: str, kind: str) -> Callable[[str], str]:
-    """Return a parser of texts of a whole pattern. It drops a slash at the end."""
-
-    def parse(text: str) -> str:
-        if not re.fullmatch(pattern, text, re.ASCII):
-            raise ValueError(f"is not {kind}")
-        return text.rstrip("/")
-
-    return parse
-
-
-# Settings: options and the INI file ---
-
-
-EXAMPLE = """\
-# Settings of catalogd. Each option is shown with its default.
-
-[library]
-# Library folders, one on each line, indented.
-folders =
-# Extensions of the files that are listed.
-extensions = nsp nsz xci xcz nro
-# Seconds between scans of folders that cannot be watched.
-scan_interval = 60
-# Seconds without a change after which a file that is being copied is listed.
-settle = 2
-# Days that a deleted file is remembered, in case it comes back.
-forget_after = 30
-# Folder, in one of them, to add files to from the page.
-inbox =
-# Who may: admins, or everyone.
-inbox_for = admins
-# Gigabytes that added files, and saves, leave free.
-keep_free = 1
-# Folder for copies of the backups of saves that are on consoles which this server
-# serves by FTP. It must exist, outside of the library folders.
-saves =
-
-[server]
-# Address to listen on; empty for all interfaces.
-host =
-# TCP port to listen on.
-port = 6069
-# Public address of the service, such as https://example.org/games, where a
-# reverse proxy gives it another address than clients connect to.
-base_url =
-# IP address of the reverse proxy whose X-Forwarded-* headers are trusted.
-trusted_proxy =
-# Internal location, such as /catalogd-files, from which nginx sends the files
-# itself (X-Accel-Redirect). Needs trusted_proxy.
-accel_redirect =
-# Worker threads that answer calls.
-threads = 4
-# Connections that may be open at once.
-connections = 1000
-# Seconds without traffic after which a connection is closed, for example
-# because the client stopped reading. It can resume with a new connection.
-timeout = 120
-
-[queue]
-# Seconds without a report after which an item in processing is pending again.
-stale_after = 300
-# The entry_source of a file in the queue: its path on the server, or the url
-# to download it, for clients that fetch entry_source themselves.
-sources = path
-# Addresses, such as https://ntfy.sh/my-topic, one on each line, that are told
-# when items were sent, have failed, or have waited an hour for a device, and
-# when something is wrong with the service.
-notify =
-
-[backup]
-# Folder for the copies of the database, such as one on a second disk. It must
-# exist. By default they are in the folder backups beside the database.
-folder =
-# Copies of the database that are kept, one of each night; 0 for none.
-copies = 7
-"""
-DEFAULTS = configparser.ConfigParser(interpolation=None, default_section="")
-DEFAULTS.read_string(EXAMPLE)
-PERIOD = number(float, 1, 30 * 86400)
-PORT = number(int, 0, 65535)
-LOCATION = matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files")
-
-
-def option(section: str, key: str, parse: Callable[[str], Any] = str) -> Any:
-    """Return a field of Settings, with the default that EXAMPLE has. `parse` converts
-    the INI file's text: the message of its ValueError continues a sentence that begins
-    with the text."""
-    metadata = {"name": (section, key), "parse": parse}
-    return dataclasses.field(default=parse(DEFAULTS[section][key]), metadata=metadata)
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """The options of the INI file, checked. EXAMPLE tells what they mean. Times are in
-    seconds, `forget_after` is in days."""
-
-    folders: tuple[str, ...] = option("library", "folders", folder_list)
-    extensions: tuple[str, ...] = option("library", "extensions", extensions)
-    scan_interval: float = option("library", "scan_interval", PERIOD)
-    settle: float = option("library", "settle", number(float, 0, 86400))
-    forget_after: float = option("library", "forget_after", number(float, 0, 36500))
-    inbox: str = option("library", "inbox", folder_path)
-    inbox_for: str = option(
-        "library", "inbox_for", matching("admins|everyone", "one of admins, everyone")
-    )
-    keep_free: float = option("library", "keep_free", number(float, 0, 1e6))
-    saves: str = option("library", "saves", folder_path)
-    host: str = option("server", "host")
-    port: int = option("server", "port", PORT)
-    base_url: str = option("server", "base_url", web_address)
-    trusted_proxy: str = option("server", "trusted_proxy", ip_address)
-    accel_redirect: str = option("server", "accel_redirect", LOCATION)
-    threads: int = option("server", "threads", number(int, 1, 64))
-    connections: int = option("server", "connections", number(int, 1, 50_000))
-    timeout: int = option("server", "timeout", number(int, 1, 86400))
-    stale_after: float = option("queue", "stale_after", PERIOD)
-    sources: str = option("queue", "sources", matching("path|url", "one of path, url"))
-    notify: tuple[str, ...] = option("queue", "notify", secret_addresses)
-    backup_folder: str = option("backup", "folder", folder_path)
-    backup_copies: int = option("backup", "copies", number(int, 0, 3650))
-
-    def __post_init__(self) -> None:
-        if self.accel_redirect and not self.trusted_proxy:
-            raise BadSetting("[server] accel_redirect needs trusted_proxy to be set.")
-
-    @classmethod
-    def read(cls, path: str) -> "Settings":
-        """Return the settings of an INI file. :raises Problem: they are wrong."""
-        fields = {field.metadata["name"]: field for field in dataclasses.fields(cls)}
-        values = {}
-        for section, key, text in read_ini(path):
-            where = f"{path}: [{section}] {key}"
-            name = RENAMED.get((section, key), (section, key))
-            if name not in fields:
-                hint = f"'{PROGRAM} example' lists all options with their sections."
-                raise BadSetting(f"{where}: unknown option. {hint}")
-            try:
-                values[fields[name].name] = fields[name].metadata["parse"](text)
-            except ValueError as error:
-                fault, wrong = (*error.args, text)[:2]  # perhaps one line of several
-                shown = "an address" if key == "notify" else repr(wrong)
-                raise BadSetting(f"{where}: {shown} {fault}.") from error
-        return cls(**values)
-
-
-RENAMED = {("store", "backups"): ("backup", "copies")}  # as earlier releases had it
-
-
-def read_ini(path: str) -> list[tuple[str, str, str]]:
-    """Return section, key and text of each option. :raises Problem:"""
-    ini = configparser.ConfigParser(interpolation=None, default_section="")
-    try:
-        ini.read_string(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise BadSetting(f"{path}: cannot be read: {reason(error)}") from error
-    except UnicodeDecodeError as error:
-        line, hint = error.object.count(b"\n", 0, error.start) + 1, "save it as UTF-8."
-        raise BadSetting(f"{path}: line {line}: {hint}") from error
-    except configparser.Error as error:
-        line = getattr(error, "lineno", 0) or getattr(error, "errors", [[0]])[0][0]
-        hint = 'Indent each folder under "folders =".'
-        message = f'is no [section], no "option = value", or is there twice. {hint}'
-        raise BadSetting(f"{path}: line {line}: {message}") from error
-    return [(name, *row) for name in ini.sections() for row in ini[name].items()]
 
 
 # Problems ---------------------------------------------------------------------
@@ -887,11 +623,42 @@ def write_refusal(folder: str) -> str:
         return refusal(error)
 
 
+# Problems: errors of HTTP ---
+
+MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
+MAX_HEAD_BYTES = 32 * 1024
+JSON_HEADERS = {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
+    400: ("bad_request", "The request is malformed."),
+    404: ("not_found", "There is nothing at this address."),
+    405: ("method_not_allowed", "Only the methods of the Allow header are supported."),
+    408: ("timeout", "The request took too long to arrive."),
+    412: ("precondition_failed", "The file is not the one that was asked for."),
+    413: ("too_large", f"The body is larger than {MAX_BODY_BYTES} bytes."),
+    415: ("unsupported_media_type", "The call takes another Content-Type."),
+    431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
+    500: ("internal_error", "Something went wrong in the server. Its log has details."),
+    503: ("busy", "The server cannot send more files now. Try again later."),
+    501: ("not_implemented", "No transfer encoding other than chunked is supported."),
+}
+SENTENCES |= dict(HTTP_ERRORS.values())
+HTTP_ERRORS = {status: (code, say(code)) for status, (code, _) in HTTP_ERRORS.items()}
+
+
+def json_body(success: bool, **fields: Any) -> bytes:
+    return json.dumps({"success": success, **fields}).encode() + b"\n"
+
+
 # Fields -----------------------------------------------------------------------
 # What callers may send: one table for each JSON body and one check for all of them,
 # and the check of a request's header fields. It may use Problems: no disk.
 
-MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
 
 
@@ -1151,6 +918,15 @@ TARGETS = {
 TARGET_FORMS = " or ".join(kind.form for kind in TARGETS.values())
 
 
+def address_parts(text: str) -> urllib.parse.SplitResult | None:
+    """Return the parts of an address with a host, None for any other text."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        return parts if parts.hostname and parts.port != 0 else None
+    except ValueError:  # a broken IPv6 address, or a port that is not a number
+        return None
+
+
 def is_host(text: str) -> bool:
     """Return whether a text can be the address or the name of another device: a name
     ends in no number, as "192.168.1.300" does."""
@@ -1196,6 +972,270 @@ def client_target(device: Mapping[str, Any]) -> str:
     names = (urllib.parse.quote(device[name], safe="") for name in ("user", "password"))
     login = f"{':'.join(names)}@" if device["user"] else ""
     return f"{scheme}://{login}{place}"
+
+
+# Settings ---------------------------------------------------------------------
+# EXAMPLE has the options with their defaults and meanings, Settings their checks.
+# It may use Problems and Fields, and reads the INI file alone.
+
+
+def program_name(path: str) -> str:
+    """Return the words that call the program, for messages that name a command.
+    :param path: of the program, as it was called."""
+    if os.path.basename(path) not in ("catalogd.py", "catalogd.pyz"):
+        return "catalogd"  # installed
+    runner = "uv run" if "UV" in os.environ else os.path.basename(sys.executable)
+    return f"{runner} {path}"
+
+
+def is_bundled() -> bool:
+    """Return whether this is an executable that PyInstaller made."""
+    return bool(getattr(sys, "frozen", False))
+
+
+PROGRAM = program_name(sys.argv[0])
+
+
+# Settings: parsers of options ---
+
+
+def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
+    """Return a parser of an `int` or a `float` within bounds."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise ValueError(f"is not a {TYPE_NAMES[kind]}") from None
+        if not low <= value <= high:  # also rejects NaN
+            raise ValueError(f"is not from {low} to {high}")
+        return value
+
+    return parse
+
+
+def folder_list(text: str) -> tuple[str, ...]:
+    """Return the folders, one on each line. :raises ValueError: one is mistyped."""
+    found = tuple(line.strip() for line in text.splitlines() if line.strip())
+    return tuple(map(folder_path, found))
+
+
+def folder_path(text: str) -> str:
+    """Return "" or a whole path. :raises ValueError: it depends on who starts it."""
+    if text and not (os.path.isabs(text) or os.path.splitdrive(text)[0]):
+        raise ValueError("needs a whole path, without quotes, such as /srv/games", text)
+    return text
+
+
+def extensions(text: str) -> tuple[str, ...]:
+    """Return file extensions, in lower case and without dots. :raises ValueError:"""
+    words = text.lower().replace(",", " ").split()
+    found = tuple(word.removeprefix(".") for word in words)
+    if not found or not all(word.isalnum() for word in found):
+        raise ValueError("is not a list of file extensions such as nsp xci")
+    return found
+
+
+def web_address(text: str) -> str:
+    """Return "" or an address to which a path can be appended. :raises ValueError:"""
+    if text and (not is_web_address(text) or "?" in text or "#" in text):
+        raise ValueError("is not an address such as https://games.example.org")
+    return text.rstrip("/")
+
+
+def is_web_address(text: str) -> bool:
+    parts = address_parts(text)
+    is_printable = text.isprintable() and " " not in text
+    return bool(parts and is_printable and parts.scheme in ("http", "https"))
+
+
+NOTICE_WORD = re.compile(r"^(discord|gotify|json|ntfy)\+")  # the form of a notice
+
+
+def secret_addresses(text: str) -> tuple[str, ...]:
+    """Return addresses, one on each line. :raises ValueError: one is mistyped."""
+    found = tuple(text.split())
+    for one in found:
+        has_name = "@" in one.partition("://")[2].partition("/")[0]
+        address = NOTICE_WORD.sub("", one)
+        if not is_web_address(address) or not one.isascii() or has_name:
+            raise ValueError("is not like https://ntfy.sh/my-topic")
+    return found
+
+
+def ip_address(text: str) -> str:
+    """Return "" or an IP address in its shortest form. :raises ValueError:"""
+    try:
+        return text and str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError("is not an IP address") from None
+
+
+def matching(pattern: str, kind: str) -> Callable[[str], str]:
+    """Return a parser of texts of a whole pattern. It drops a slash at the end."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise ValueError(f"is not {kind}")
+        return text.rstrip("/")
+
+    return parse
+
+
+# Settings: options and the INI file ---
+
+
+EXAMPLE = """\
+# Settings of catalogd. Each option is shown with its default.
+
+[library]
+# Library folders, one on each line, indented.
+folders =
+# Extensions of the files that are listed.
+extensions = nsp nsz xci xcz nro
+# Seconds between scans of folders that cannot be watched.
+scan_interval = 60
+# Seconds without a change after which a file that is being copied is listed.
+settle = 2
+# Days that a deleted file is remembered, in case it comes back.
+forget_after = 30
+# Folder, in one of them, to add files to from the page.
+inbox =
+# Who may: admins, or everyone.
+inbox_for = admins
+# Gigabytes that added files, and saves, leave free.
+keep_free = 1
+# Folder for copies of the backups of saves that are on consoles which this server
+# serves by FTP. It must exist, outside of the library folders.
+saves =
+
+[server]
+# Address to listen on; empty for all interfaces.
+host =
+# TCP port to listen on.
+port = 6069
+# Public address of the service, such as https://example.org/games, where a
+# reverse proxy gives it another address than clients connect to.
+base_url =
+# IP address of the reverse proxy whose X-Forwarded-* headers are trusted.
+trusted_proxy =
+# Internal location, such as /catalogd-files, from which nginx sends the files
+# itself (X-Accel-Redirect). Needs trusted_proxy.
+accel_redirect =
+# Worker threads that answer calls.
+threads = 4
+# Connections that may be open at once.
+connections = 1000
+# Seconds without traffic after which a connection is closed, for example
+# because the client stopped reading. It can resume with a new connection.
+timeout = 120
+
+[queue]
+# Seconds without a report after which an item in processing is pending again.
+stale_after = 300
+# The entry_source of a file in the queue: its path on the server, or the url
+# to download it, for clients that fetch entry_source themselves.
+sources = path
+# Addresses, such as https://ntfy.sh/my-topic, one on each line, that are told
+# when items were sent, have failed, or have waited an hour for a device, and
+# when something is wrong with the service.
+notify =
+
+[backup]
+# Folder for the copies of the database, such as one on a second disk. It must
+# exist. By default they are in the folder backups beside the database.
+folder =
+# Copies of the database that are kept, one of each night; 0 for none.
+copies = 7
+"""
+DEFAULTS = configparser.ConfigParser(interpolation=None, default_section="")
+DEFAULTS.read_string(EXAMPLE)
+PERIOD = number(float, 1, 30 * 86400)
+PORT = number(int, 0, 65535)
+LOCATION = matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files")
+
+
+def option(section: str, key: str, parse: Callable[[str], Any] = str) -> Any:
+    """Return a field of Settings, with the default that EXAMPLE has. `parse` converts
+    the INI file's text: the message of its ValueError continues a sentence that begins
+    with the text."""
+    metadata = {"name": (section, key), "parse": parse}
+    return dataclasses.field(default=parse(DEFAULTS[section][key]), metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The options of the INI file, checked. EXAMPLE tells what they mean. Times are in
+    seconds, `forget_after` is in days."""
+
+    folders: tuple[str, ...] = option("library", "folders", folder_list)
+    extensions: tuple[str, ...] = option("library", "extensions", extensions)
+    scan_interval: float = option("library", "scan_interval", PERIOD)
+    settle: float = option("library", "settle", number(float, 0, 86400))
+    forget_after: float = option("library", "forget_after", number(float, 0, 36500))
+    inbox: str = option("library", "inbox", folder_path)
+    inbox_for: str = option(
+        "library", "inbox_for", matching("admins|everyone", "one of admins, everyone")
+    )
+    keep_free: float = option("library", "keep_free", number(float, 0, 1e6))
+    saves: str = option("library", "saves", folder_path)
+    host: str = option("server", "host")
+    port: int = option("server", "port", PORT)
+    base_url: str = option("server", "base_url", web_address)
+    trusted_proxy: str = option("server", "trusted_proxy", ip_address)
+    accel_redirect: str = option("server", "accel_redirect", LOCATION)
+    threads: int = option("server", "threads", number(int, 1, 64))
+    connections: int = option("server", "connections", number(int, 1, 50_000))
+    timeout: int = option("server", "timeout", number(int, 1, 86400))
+    stale_after: float = option("queue", "stale_after", PERIOD)
+    sources: str = option("queue", "sources", matching("path|url", "one of path, url"))
+    notify: tuple[str, ...] = option("queue", "notify", secret_addresses)
+    backup_folder: str = option("backup", "folder", folder_path)
+    backup_copies: int = option("backup", "copies", number(int, 0, 3650))
+
+    def __post_init__(self) -> None:
+        if self.accel_redirect and not self.trusted_proxy:
+            raise BadSetting("[server] accel_redirect needs trusted_proxy to be set.")
+
+    @classmethod
+    def read(cls, path: str) -> "Settings":
+        """Return the settings of an INI file. :raises Problem: they are wrong."""
+        fields = {field.metadata["name"]: field for field in dataclasses.fields(cls)}
+        values = {}
+        for section, key, text in read_ini(path):
+            where = f"{path}: [{section}] {key}"
+            name = RENAMED.get((section, key), (section, key))
+            if name not in fields:
+                hint = f"'{PROGRAM} example' lists all options with their sections."
+                raise BadSetting(f"{where}: unknown option. {hint}")
+            try:
+                values[fields[name].name] = fields[name].metadata["parse"](text)
+            except ValueError as error:
+                fault, wrong = (*error.args, text)[:2]  # perhaps one line of several
+                shown = "an address" if key == "notify" else repr(wrong)
+                raise BadSetting(f"{where}: {shown} {fault}.") from error
+        return cls(**values)
+
+
+RENAMED = {("store", "backups"): ("backup", "copies")}  # as earlier releases had it
+
+
+def read_ini(path: str) -> list[tuple[str, str, str]]:
+    """Return section, key and text of each option. :raises Problem:"""
+    ini = configparser.ConfigParser(interpolation=None, default_section="")
+    try:
+        ini.read_string(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise BadSetting(f"{path}: cannot be read: {reason(error)}") from error
+    except UnicodeDecodeError as error:
+        line, hint = error.object.count(b"\n", 0, error.start) + 1, "save it as UTF-8."
+        raise BadSetting(f"{path}: line {line}: {hint}") from error
+    except configparser.Error as error:
+        line = getattr(error, "lineno", 0) or getattr(error, "errors", [[0]])[0][0]
+        hint = 'Indent each folder under "folders =".'
+        message = f'is no [section], no "option = value", or is there twice. {hint}'
+        raise BadSetting(f"{path}: line {line}: {message}") from error
+    return [(name, *row) for name in ini.sections() for row in ini[name].items()]
 
 
 # Names ------------------------------------------------------------------------
@@ -1492,6 +1532,11 @@ PACKAGES = [extension for extension, row in FORMATS.items() if row.is_package]
 # Names: safe names ---
 
 
+def normalized(text: str) -> str:
+    """Return Unicode's composed form (NFC): some systems send `é` as two characters."""
+    return unicodedata.normalize("NFC", text)
+
+
 MAX_NAME_BYTES = 255  # of a file name, in most file systems
 MAX_CONSOLE_NAME_BYTES = 200  # some programs on consoles have 256 for a whole path
 MAX_EXTENSION = 20  # characters; a longer one is a part of the name
@@ -1554,7 +1599,7 @@ def download_name(name: str, entry: str, is_marked: object) -> str:
 
 # Accounts ---------------------------------------------------------------------
 # Passwords, keys and tokens, as pure functions but for chance and clocks. It may use
-# Problems and Fields.
+# Problems, Fields and Names.
 
 SCANNER = "scanner"  # the account name that created scanned entries
 MIN_PASSWORD_LENGTH = 8  # characters
@@ -1562,11 +1607,6 @@ SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.
 KEY_PREFIX = "catalogd_"
 KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{8,}")  # or a part of a key
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # 31 that look unlike one another
-
-
-def normalized(text: str) -> str:
-    """Return Unicode's composed form (NFC): some systems send `é` as two characters."""
-    return unicodedata.normalize("NFC", text)
 
 
 def hash_password(password: str) -> str:
@@ -4805,10 +4845,9 @@ class Store:
         self.database.close()
 
 
-# Scanner ----------------------------------------------------------------------
-# The disk: what is in the folders (`walk`), what that means for the known files
-# (`compare`, which never touches a disk), and the thread that does both.
-# It may use files, threads and all that is above, and knows no HTTP.
+# Disk -------------------------------------------------------------------------
+# What is in the folders (`walk`), the file systems below them, their files and events.
+# It may use all that is above but the Store, and no thread.
 
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
@@ -4819,18 +4858,10 @@ COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
-MAX_USE_SECONDS = 3  # of a file for a client, before its disk is asked
-MAX_DELAY_SECONDS = 2  # that a disk without an answer delays the others
 DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
-MIN_MISSING = 30  # files of a folder, and a quarter: when they are missed, it is told
-MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
-
-ReadFiles = Callable[[Iterable[FoundFile]], Mapping[str, FileContent | None]]
-FindEqual = Callable[[Iterable[str | None]], Iterable[KnownFile]]
-Count = Callable[..., None]
 
 
-# Scanner: walk ---
+# Disk: walk ---
 
 
 @dataclasses.dataclass
@@ -5012,7 +5043,7 @@ def walk(
     return tree
 
 
-# Scanner: file systems ---
+# Disk: file systems ---
 
 
 def volume_name(folder: str, names: dict[int, str]) -> str:
@@ -5049,6 +5080,300 @@ def file_system_id(folder: str, device: int) -> str:
             return f"uuid:{found[1]}"
     own = os.statvfs(folder).f_fsid
     return f"fsid:{own:x}" if own not in (0, device) else ""
+
+
+# Disk: paths ---
+
+
+def library_folders(folders: Iterable[str]) -> list[str]:
+    """Return their absolute paths, without those inside of another.
+    :raises Problem: the path of one is no Unicode, as JSON and SQLite need it."""
+    paths = [*map(absolute, folders)]
+    for path in itertools.filterfalse(is_text, paths):
+        raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
+    return outermost(paths)
+
+
+def outermost(folders: Iterable[str]) -> list[str]:
+    """Return each path once, without those inside of another."""
+    found: list[str] = []
+    # What is below a folder comes next after it.
+    for path in sorted(folders, key=lambda at: (os.path.normcase(at) + os.sep, at)):
+        if not found or not is_below(path, found[-1]):
+            found.append(path)
+    return found
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a path is that of a folder, or of something in it."""
+    path, folder = os.path.normcase(path), os.path.normcase(folder)
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def absolute(folder: str) -> str:
+    """Return the absolute path. A bare drive letter, or a share of a server, is the
+    whole of it: to Windows `D:` is the folder of that drive that was visited last."""
+    folder = os.path.expanduser(folder)
+    drive, rest = os.path.splitdrive(folder)
+    return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
+
+
+# Disk: files ---
+
+OPEN_FLAGS = os.O_RDONLY
+for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+    OPEN_FLAGS |= getattr(os, flag, 0)
+
+
+def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
+    """Open a regular file below a library folder, as an object of this kind. Below that
+    folder it follows no link, and it waits for no pipe.
+    :raises OSError: it is none, or cannot be read."""
+    opened = open_below(folder, path[len(folder) :].lstrip(os.sep))
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise OSError(f"{path} is not a file")
+    return kind(opened, "rb")
+
+
+def open_below(folder: str, path: str) -> int:
+    """Open a relative path to read, and return its file descriptor. Each part is opened
+    in the one before: any part may be replaced by a link at any time.
+    :raises OSError: a part is a link, or cannot be read."""
+    if os.open not in os.supports_dir_fd:  # Windows
+        return os.open(unlinked_path(folder, path), OPEN_FLAGS)
+    opened = os.open(folder, os.O_RDONLY)  # it may be a link itself
+    for name in path.split(os.sep):
+        above = opened
+        try:
+            opened = os.open(name, OPEN_FLAGS, dir_fd=above)
+        finally:
+            os.close(above)
+    return opened
+
+
+def unlinked_path(folder: str, path: str) -> str:
+    """Return the whole of a relative path. :raises OSError: a part is a link."""
+    for part in itertools.accumulate(path.split(os.sep), os.path.join):
+        if is_link(os.path.join(folder, part)):
+            raise OSError(f"{part} is a link")
+    return os.path.join(folder, path)
+
+
+def is_link(path: str) -> bool:
+    """Return whether a path is a symbolic link or, on Windows, a junction."""
+    found = os.lstat(path)
+    tag = getattr(found, "st_reparse_tag", 0)  # which only Windows has
+    return stat.S_ISLNK(found.st_mode) or tag == JUNCTION
+
+
+def sample(file: io.FileIO, size: int) -> str:
+    """Return a digest of a file's size and of both its ends: the same for equal files,
+    and cheap at any size."""
+    file.seek(0)
+    first = file.read(SAMPLE_BYTES) or b""
+    file.seek(max(size - SAMPLE_BYTES, 0))
+    return content_digest(str(size).encode(), first, file.read(SAMPLE_BYTES) or b"")
+
+
+def sha256(path: str, folder: str) -> tuple[int, int, str]:
+    """Return size, mtime and hexadecimal SHA-256 of a file below a library folder.
+    :raises OSError: it cannot be read."""
+    with open_file(path, folder) as file:
+        now = os.fstat(file.fileno())
+        digest = hashlib.file_digest(file, "sha256")
+    return now.st_size, stored_mtime(now), digest.hexdigest()
+
+
+def has_failed(error: OSError) -> bool:
+    """Return whether an error is that of a disk or a server, not of a file."""
+    return isinstance(error, TimeoutError) or error.errno in DISK_ERRORS
+
+
+def is_failing(path: str, folder: str) -> bool:
+    """Return whether the disk fails to read the beginning of a file, once more."""
+    try:
+        with open_file(path, folder) as file:
+            if hasattr(os, "posix_fadvise"):  # not what is still in memory
+                first = (file.fileno(), 0, SAMPLE_BYTES)
+                os.posix_fadvise(*first, os.POSIX_FADV_DONTNEED)
+            file.read(SAMPLE_BYTES)
+    except OSError as error:
+        return has_failed(error)
+    return False
+
+
+def spare_memory() -> None:
+    """Give back the memory that a scan, or the start, needed for a moment. The C
+    library of Linux keeps it otherwise, and a heap for each thread too."""
+    library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if hasattr(library, "malloc_trim"):
+        library.mallopt(ctypes.c_int(-8), ctypes.c_int(1))  # M_ARENA_MAX
+        # M_MMAP_THRESHOLD: bodies of uploads leave no holes in the heap.
+        library.mallopt(ctypes.c_int(-3), ctypes.c_int(512 * 1024))
+        library.malloc_trim(ctypes.c_size_t(0))
+
+
+# Disk: events of the system ---
+
+LOCAL_FILE_SYSTEMS = {
+    *("bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "jfs"),
+    *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
+    "fuseblk",  # ntfs-3g and its like: they have a disk to themselves
+}
+MOUNT_TABLE = "/proc/self/mountinfo"  # see proc_pid_mountinfo(5)
+SURROGATES = "surrogateescape"  # as Python reads paths that are no UTF-8
+EVENT = struct.Struct("iIII")  # watch descriptor, flags, cookie, length of the name
+IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
+IN_MOVE_SELF, IN_UNMOUNT, IN_Q_OVERFLOW, IN_IGNORED = 0x800, 0x2000, 0x4000, 0x8000
+IN_ONLYDIR, IN_ISDIR = 0x0100_0000, 0x4000_0000
+REREAD_SECONDS = 86400  # after which all of a watched folder is read again
+
+
+class Mount(NamedTuple):
+    """A line of MOUNT_TABLE."""
+
+    line: str
+    point: str
+    kind: str  # of the file system, such as "ext4"
+    source: str  # such as "/dev/sda1" or "nas:/games"
+
+
+def mounts(folder: str) -> list[Mount]:
+    """Return the mount that a folder is on, and those below it: none where the system
+    does not tell them."""
+    found: dict[str, Mount] = {}
+    with contextlib.suppress(OSError), open(MOUNT_TABLE, errors=SURROGATES) as file:
+        for line in file:
+            fields = line.split()
+            kind, source = fields[fields.index("-") + 1 :][:2]
+            path = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), fields[4])
+            found[path] = Mount(line, path, kind, source)  # it hides those before
+    top = max((path for path in found if is_below(folder, path)), key=len, default="")
+    paths = (path for path in found if path == top or is_below(path, folder))
+    return [found[path] for path in sorted(paths, key=len)]
+
+
+def mount_table() -> bytes:
+    """Return what changes when a file system is mounted or unmounted, on Linux."""
+    with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
+        return file.read()
+    return b""
+
+
+def events(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield watch descriptor, flags and file name of each event that inotify tells."""
+    at = 0
+    while at < len(data):
+        watch, flags, _, length = EVENT.unpack_from(data, at)
+        at += EVENT.size + length
+        yield watch, flags, os.fsdecode(data[at - length : at].rstrip(b"\0"))
+
+
+class Watcher:
+    """Tells below which folders of a library folder something may have happened: by
+    inotify(7), or, where it cannot be watched, in all of it whenever a scan is due."""
+
+    def __init__(self, folder: str, types: Iterable[str]) -> None:
+        self.folder = folder
+        self._endings = (*(f".{type}" for type in types), *COVERS)
+        self._events = -1  # a file descriptor, if the folder is watched
+        self._paths: dict[int, str] = {}  # by watch descriptor
+        self._real_path = self._problem = ""
+        self._mounts: list[Mount] = []
+        self._began = 0.0  # monotonic seconds
+
+    def is_watching(self) -> bool:
+        return self._events >= 0
+
+    def is_mounted_otherwise(self) -> bool:
+        """Return whether other file systems are mounted there than at the start."""
+        return bool(self._real_path) and mounts(self._real_path) != self._mounts
+
+    def await_folder(self) -> None:
+        """Watch the folder no more: it cannot be read before something is mounted."""
+        self.stop()
+        self._mounts = []  # a disk that is back at once has the same line in the table
+
+    def start(self) -> None:
+        """Watch the folder, if that is possible: each that is given to `add`."""
+        self.stop()
+        if sys.platform != "linux":  # wine has /proc/self/mountinfo too
+            return self.stop("this system is not Linux")
+        self._real_path = os.path.realpath(self.folder)
+        self._mounts = mounts(self._real_path)
+        if not self._mounts:
+            return self.stop(f"there is no {MOUNT_TABLE}")
+        if remote := {mount.kind for mount in self._mounts} - LOCAL_FILE_SYSTEMS:
+            return self.stop(f"a file system there is {min(remote)}")
+        self._began = time.monotonic()
+        self._library = ctypes.CDLL(None, use_errno=True)
+        self._events = self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if not self.is_watching():
+            self.stop("fs.inotify.max_user_instances is reached")
+        return None
+
+    def stop(self, problem: str = "") -> None:
+        """Watch it no more. A problem is logged, once. At the end of the service, the
+        thread of the disk may do so at the same time."""
+        events, self._events = self._events, -1
+        if events >= 0:
+            os.close(events)
+        self._paths = {}
+        if problem and problem != self._problem:
+            self._problem = problem
+            text = "%s is scanned at intervals, not watched: %s."
+            log.info(text, self.folder, problem)
+
+    def add(self, path: str) -> None:
+        if self.is_watching():
+            flags = IN_CHANGED | IN_MOVE_SELF | IN_ONLYDIR
+            name = os.fsencode(path)
+            watch = self._library.inotify_add_watch(self._events, name, flags)
+            if watch >= 0:
+                self._paths[watch] = path
+            elif ctypes.get_errno() == errno.ENOSPC:
+                self.stop("it has more folders than fs.inotify.max_user_watches")
+
+    def changed(self, is_due: bool) -> set[str]:
+        """Return the folders below which something may have changed since the last
+        call.
+        :param is_due: whether a scan is due. All is read then of what is not watched,
+            is mounted otherwise than before, or was read a day ago."""
+        age = time.monotonic() - self._began if self.is_watching() else math.inf
+        if is_due and (age >= REREAD_SECONDS or self.is_mounted_otherwise()):
+            return {self.folder}
+        tops: set[str] = set()
+        with contextlib.suppress(BlockingIOError):
+            while self._events >= 0:
+                for watch, flags, name in events(os.read(self._events, 64 * 1024)):
+                    tops.add(self._top(self._paths.get(watch, ""), flags, name))
+        return tops - {""}
+
+    def _top(self, path: str, flags: int, name: str) -> str:
+        """Return what an event in the folder with this path asks to be read, or ""."""
+        has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
+        if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
+            return self.folder
+        if not path or is_hidden(name):
+            return ""
+        if name and flags & IN_ISDIR and is_text(name):
+            return os.path.join(path, name)
+        is_wanted = flags & IN_ISDIR or name.lower().endswith(self._endings)
+        return path if is_wanted or not name else ""
+
+
+# Scanner ----------------------------------------------------------------------
+# What the files found mean for the known ones (`compare`, which never touches a disk),
+# and the threads that read the disks. It may use all that is above, and knows no HTTP.
+
+MAX_USE_SECONDS = 3  # of a file for a client, before its disk is asked
+MAX_DELAY_SECONDS = 2  # that a disk without an answer delays the others
+MIN_MISSING = 30  # files of a folder, and a quarter: when they are missed, it is told
+
+ReadFiles = Callable[[Iterable[FoundFile]], Mapping[str, FileContent | None]]
+FindEqual = Callable[[Iterable[str | None]], Iterable[KnownFile]]
+Count = Callable[..., None]
 
 
 # Scanner: compare ---
@@ -5302,138 +5627,6 @@ class Comparison:
             yield row._replace(file=row.file._replace(volume=volume))
 
 
-# Scanner: paths ---
-
-
-def library_folders(folders: Iterable[str]) -> list[str]:
-    """Return their absolute paths, without those inside of another.
-    :raises Problem: the path of one is no Unicode, as JSON and SQLite need it."""
-    paths = [*map(absolute, folders)]
-    for path in itertools.filterfalse(is_text, paths):
-        raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
-    return outermost(paths)
-
-
-def outermost(folders: Iterable[str]) -> list[str]:
-    """Return each path once, without those inside of another."""
-    found: list[str] = []
-    # What is below a folder comes next after it.
-    for path in sorted(folders, key=lambda at: (os.path.normcase(at) + os.sep, at)):
-        if not found or not is_below(path, found[-1]):
-            found.append(path)
-    return found
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is that of a folder, or of something in it."""
-    path, folder = os.path.normcase(path), os.path.normcase(folder)
-    return path == folder or path.startswith(os.path.join(folder, ""))
-
-
-def absolute(folder: str) -> str:
-    """Return the absolute path. A bare drive letter, or a share of a server, is the
-    whole of it: to Windows `D:` is the folder of that drive that was visited last."""
-    folder = os.path.expanduser(folder)
-    drive, rest = os.path.splitdrive(folder)
-    return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
-
-
-# Scanner: files ---
-
-OPEN_FLAGS = os.O_RDONLY
-for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-    OPEN_FLAGS |= getattr(os, flag, 0)
-
-
-def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
-    """Open a regular file below a library folder, as an object of this kind. Below that
-    folder it follows no link, and it waits for no pipe.
-    :raises OSError: it is none, or cannot be read."""
-    opened = open_below(folder, path[len(folder) :].lstrip(os.sep))
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
-        raise OSError(f"{path} is not a file")
-    return kind(opened, "rb")
-
-
-def open_below(folder: str, path: str) -> int:
-    """Open a relative path to read, and return its file descriptor. Each part is opened
-    in the one before: any part may be replaced by a link at any time.
-    :raises OSError: a part is a link, or cannot be read."""
-    if os.open not in os.supports_dir_fd:  # Windows
-        return os.open(unlinked_path(folder, path), OPEN_FLAGS)
-    opened = os.open(folder, os.O_RDONLY)  # it may be a link itself
-    for name in path.split(os.sep):
-        above = opened
-        try:
-            opened = os.open(name, OPEN_FLAGS, dir_fd=above)
-        finally:
-            os.close(above)
-    return opened
-
-
-def unlinked_path(folder: str, path: str) -> str:
-    """Return the whole of a relative path. :raises OSError: a part is a link."""
-    for part in itertools.accumulate(path.split(os.sep), os.path.join):
-        if is_link(os.path.join(folder, part)):
-            raise OSError(f"{part} is a link")
-    return os.path.join(folder, path)
-
-
-def is_link(path: str) -> bool:
-    """Return whether a path is a symbolic link or, on Windows, a junction."""
-    found = os.lstat(path)
-    tag = getattr(found, "st_reparse_tag", 0)  # which only Windows has
-    return stat.S_ISLNK(found.st_mode) or tag == JUNCTION
-
-
-def sample(file: io.FileIO, size: int) -> str:
-    """Return a digest of a file's size and of both its ends: the same for equal files,
-    and cheap at any size."""
-    file.seek(0)
-    first = file.read(SAMPLE_BYTES) or b""
-    file.seek(max(size - SAMPLE_BYTES, 0))
-    return content_digest(str(size).encode(), first, file.read(SAMPLE_BYTES) or b"")
-
-
-def sha256(path: str, folder: str) -> tuple[int, int, str]:
-    """Return size, mtime and hexadecimal SHA-256 of a file below a library folder.
-    :raises OSError: it cannot be read."""
-    with open_file(path, folder) as file:
-        now = os.fstat(file.fileno())
-        digest = hashlib.file_digest(file, "sha256")
-    return now.st_size, stored_mtime(now), digest.hexdigest()
-
-
-def has_failed(error: OSError) -> bool:
-    """Return whether an error is that of a disk or a server, not of a file."""
-    return isinstance(error, TimeoutError) or error.errno in DISK_ERRORS
-
-
-def is_failing(path: str, folder: str) -> bool:
-    """Return whether the disk fails to read the beginning of a file, once more."""
-    try:
-        with open_file(path, folder) as file:
-            if hasattr(os, "posix_fadvise"):  # not what is still in memory
-                first = (file.fileno(), 0, SAMPLE_BYTES)
-                os.posix_fadvise(*first, os.POSIX_FADV_DONTNEED)
-            file.read(SAMPLE_BYTES)
-    except OSError as error:
-        return has_failed(error)
-    return False
-
-
-def spare_memory() -> None:
-    """Give back the memory that a scan, or the start, needed for a moment. The C
-    library of Linux keeps it otherwise, and a heap for each thread too."""
-    library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if hasattr(library, "malloc_trim"):
-        library.mallopt(ctypes.c_int(-8), ctypes.c_int(1))  # M_ARENA_MAX
-        # M_MMAP_THRESHOLD: bodies of uploads leave no holes in the heap.
-        library.mallopt(ctypes.c_int(-3), ctypes.c_int(512 * 1024))
-        library.malloc_trim(ctypes.c_size_t(0))
-
-
 # Scanner: uses by clients ---
 
 
@@ -5469,406 +5662,6 @@ class FileUses:
                 self._failed[path] = folder
         for path in [*self._failed]:  # not what fails meanwhile: that has its turn
             yield path, self._failed.pop(path)
-
-
-# Scanner: inbox ---
-
-UPLOAD_KEY = ("account", "name", "size", "modified")
-UPLOAD_DAYS = 3  # that an unfinished upload is kept for
-MAX_ENDED_UPLOADS = 1000  # whose last answer is known
-PART = ".catalogd-{}.part"  # has what came of the upload with this id
-IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
-MAX_READ_BYTES = 1024 * 1024  # at once
-
-
-def share(file: io.FileIO, folder: str) -> None:
-    """Give a new file the group of its folder, which may write to it, whatever the
-    umask."""
-    if os.open in os.supports_dir_fd:  # not on Windows
-        os.fchmod(file.fileno(), 0o664)
-        group = os.stat(folder).st_gid
-        if os.fstat(file.fileno()).st_gid != group:
-            os.fchown(file.fileno(), -1, group)
-
-
-def sync_names(folder: str) -> None:
-    """Have the names of a folder's files on the disk."""
-    if os.open in os.supports_dir_fd:  # not on Windows
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-
-
-def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
-    """Write a body at the end of a file, have it on the disk, and return where it ends.
-    What cannot be written whole is taken back."""
-    try:
-        while block := body.read(MAX_READ_BYTES):
-            while block:
-                block = block[file.write(block) :]
-        os.fsync(file.fileno())
-        return file.tell()
-    except OSError:
-        with contextlib.suppress(OSError):  # its disk may be away
-            file.truncate(offset)
-        raise
-
-
-def are_equal(file: str, other: str) -> bool:
-    """Return whether two files are the same in every byte. The other may be missing,
-    or a link, which is no file."""
-    with contextlib.suppress(OSError):
-        return not is_link(other) and filecmp.cmp(file, other, shallow=False)
-    return False
-
-
-class Inbox:
-    """The folder that people may add files to, from the page. Threads of calls use it,
-    the scanner's, and for `tidy` that of the disk.
-
-    A file grows as a hidden .part, whose size is the offset of the next piece. When it
-    is whole, it gets the first name that is free."""
-
-    def __init__(
-        self, database: Database, settings: Settings, state: "ScanState", uses: FileUses
-    ) -> None:
-        """:raises BadSetting: no scan would find what is in the inbox."""
-        self.path = path = absolute(settings.inbox) if settings.inbox else ""
-        folders = library_folders(settings.folders)
-        self.folder = next((top for top in folders if is_below(path, top)), "")
-        below = pathlib.PurePath(path[len(self.folder) :]).parts
-        if path and (any(map(is_hidden, below)) or not self.folder):
-            why = "is in no library folder, or is hidden."
-            raise BadSetting(f"[library] inbox: {path} {why}")
-        self.clock, self.uploads = database.clock, Uploads(database)
-        self.settings, self._state, self._uses = settings, state, uses
-        self.has_changed = False  # since the last scan
-        # What the last piece was answered, by id.
-        self._ended = Recent[Row](MAX_ENDED_UPLOADS)
-        self._running: set[str] = set()  # ids of what is written now
-        self._lock = threading.Lock()  # of that, and of parts that are made
-
-    def facts(self, caller: Caller) -> Row:
-        """Return which files a caller may add. :raises NotFound, Forbidden: none."""
-        if not self.path:
-            raise NotFound("no_inbox")
-        is_for_all = self.settings.inbox_for != "admins" and caller.age == EVERYTHING
-        if not caller.admin and not is_for_all:
-            raise Forbidden("admins_only")
-        return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
-
-    @contextlib.contextmanager
-    def _open(self) -> Iterator[None]:
-        """:raises StorageFull, StorageFailed: the block could not use the disk, or a
-        part of the path is a link."""
-        try:
-            with self._uses.watch(self.path, self.folder):
-                unlinked_path(self.folder, os.path.relpath(self.path, self.folder))
-                yield
-        except OSError as error:
-            kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
-            why = error.strerror or say("inbox_is_file")
-            raise kind("inbox_failed", why) from error
-
-    def _part(self, upload: str) -> str:
-        return os.path.join(self.path, PART.format(upload))
-
-    def _open_part(self, upload: str, flags: int = 0) -> io.FileIO:
-        """Open the part of an upload to write."""
-        flags |= OPEN_FLAGS | os.O_RDWR
-        return io.FileIO(os.open(self._part(upload), flags, 0o664), "rb+")
-
-    def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
-        """Return id and offset of an upload: of that which this account has begun for
-        this file, or of a new one. :raises Problem: the file cannot be added."""
-        name = safe_name(name)
-        is_cover = name.lower().endswith(COVERS) and size <= MAX_COVER_BYTES
-        is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
-        if is_hidden(name) or not (is_cover or is_listed):
-            raise Problem("bad_file_type")
-        file = (account, name, size, modified)
-        with self._open(), self._lock:
-            if self.folder in self._state.problems():
-                raise StorageFailed("inbox_offline")
-            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all()}
-            known = by_file.pop(file, None)
-            reserved = sum(row["size"] - row["offset"] for row in by_file.values())
-            self._check_space(size - (known["offset"] if known else 0), reserved)
-            upload = self.uploads.begin(*file)
-            with self._open_part(upload, os.O_CREAT) as part:
-                share(part, self.path)
-                return {"id": upload, "offset": part.seek(0, os.SEEK_END)}
-
-    def _all(self) -> Iterator[Row]:
-        """Yield the uploads that are not whole, each with its "offset": the bytes of it
-        that are there."""
-        for row in self.uploads.all():
-            with contextlib.suppress(FileNotFoundError):
-                yield {**row, "offset": os.path.getsize(self._part(row["id"]))}
-
-    def unfinished(self, account: int | None = None) -> list[Row]:
-        """Return the uploads of an account that are not whole, or with None of all."""
-        with self._open():
-            return [row for row in self._all() if account in (None, row["account"])]
-
-    def _check_space(self, wanted: int, reserved: int = 0) -> None:
-        """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
-        free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
-        if (more := wanted + reserved - free) > 0:
-            raise StorageFull("inbox_full", f"{more / 1e6:.1f} MB")
-
-    @contextlib.contextmanager
-    def _turn(self, account: int | None, upload: str) -> Iterator[Row]:
-        """Let one call at a time change an upload. :raises Busy, NotFound:"""
-        with self._lock:
-            if upload in self._running:
-                raise Busy("upload_busy")
-            self._running.add(upload)
-        try:
-            yield self.uploads.get(account, upload)
-        finally:
-            self._running.discard(upload)
-
-    def append(self, account: int, upload: str, offset: int, body: IO[bytes]) -> Row:
-        """Write a piece of an upload, and return the offset of the next one. The last
-        piece gives the file its name, or drops it where an equal file has that: the
-        answer tells the name then. What is answered is on the disk.
-
-        :raises WrongOffset: the piece does not begin where the one before it ends.
-        :raises Problem: it cannot be written.
-        """
-        if ended := self._ended.get(upload):
-            return ended
-        with self._turn(account, upload) as row, self._open():
-            if not os.path.lexists(self._part(upload)):
-                raise NotFound("upload_gone")
-            with self._open_part(upload) as part:
-                length, begun = body.seek(0, os.SEEK_END), part.seek(0, os.SEEK_END)
-                body.seek(0)
-                if offset != begun:
-                    raise WrongOffset(begun)
-                if offset + length > row["size"]:
-                    raise Problem("long_upload")
-                self._check_space(length)
-                offset = write_piece(part, offset, body)
-            return {"offset": offset} if offset < row["size"] else self._end(row)
-
-    def _end(self, row: Row) -> Row:
-        """Give a whole file its name, or drop it where an equal file has that."""
-        part = self._part(row["id"])
-        quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
-        modified = min(row["modified"] / 1000 or quiet, quiet)
-        others = (safe_name(row["name"], mark=f" ({n})") for n in itertools.count(2))
-        names = itertools.chain([row["name"]], others)
-        while True:
-            path = os.path.join(self.path, name := next(names))
-            is_equal = are_equal(part, path)
-            with contextlib.suppress(FileExistsError):
-                if not is_equal:
-                    self._name(part, path, modified)
-                break
-        ended = {"offset": row["size"], "name": name, "is_equal": is_equal}
-        self._ended[row["id"]] = ended
-        self._remove(row["id"])
-        return ended
-
-    def _name(self, part: str, path: str, modified: float) -> None:
-        """Give a whole file its name, and have that on the disk. The part may stay, as
-        another name of the file. :raises FileExistsError: any program took the name."""
-        try:
-            os.link(part, path, follow_symlinks=False)
-        except OSError:  # it is taken, or there are no links, as on exFAT
-            pathlib.Path(path).touch(exist_ok=False)  # reserves it
-            os.replace(part, path)
-        os.utime(path, (modified, modified))
-        sync_names(self.path)
-        self.has_changed = True
-
-    def drop(self, account: int | None, upload: str) -> None:
-        """Remove an upload of the account, or with None of any, that is not whole.
-        :raises Problem:"""
-        with self._turn(account, upload), self._open():
-            self._remove(upload)
-
-    def _remove(self, upload: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._part(upload))
-        self.uploads.remove(upload)
-
-    def tidy(self, folder: str) -> None:
-        """Before a scan of a library folder, remove uploads whose part is gone and, if
-        the clock is right, those that were not continued for days."""
-        if not self.path or folder != self.folder:
-            return
-        is_sure, now = self.clock.is_believed(), self.clock()
-        with contextlib.suppress(Problem), self._open(), self._lock:
-            names = os.listdir(self.path)
-            parts = {part[1] for part in map(IS_PART, names) if part}
-            # An empty folder may be the mount point of a disk that is away.
-            known = {row["id"] for row in self.uploads.all()} if names else parts
-            for upload in (parts | known) - self._running:
-                if upload not in parts:
-                    self._remove(upload)
-                elif is_sure:
-                    self._drop_old(upload, now)
-
-    def _drop_old(self, upload: str, now: float) -> None:
-        changed = os.lstat(self._part(upload)).st_mtime
-        if stamp(changed) < RELEASED:  # a wrong clock's time counts as now
-            os.utime(self._part(upload), (now, now))
-        elif changed < now - UPLOAD_DAYS * 86400:
-            self._remove(upload)
-
-
-# Scanner: events of the system ---
-
-LOCAL_FILE_SYSTEMS = {
-    *("bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "jfs"),
-    *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
-    "fuseblk",  # ntfs-3g and its like: they have a disk to themselves
-}
-MOUNT_TABLE = "/proc/self/mountinfo"  # see proc_pid_mountinfo(5)
-SURROGATES = "surrogateescape"  # as Python reads paths that are no UTF-8
-EVENT = struct.Struct("iIII")  # watch descriptor, flags, cookie, length of the name
-IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
-IN_MOVE_SELF, IN_UNMOUNT, IN_Q_OVERFLOW, IN_IGNORED = 0x800, 0x2000, 0x4000, 0x8000
-IN_ONLYDIR, IN_ISDIR = 0x0100_0000, 0x4000_0000
-REREAD_SECONDS = 86400  # after which all of a watched folder is read again
-
-
-class Mount(NamedTuple):
-    """A line of MOUNT_TABLE."""
-
-    line: str
-    point: str
-    kind: str  # of the file system, such as "ext4"
-    source: str  # such as "/dev/sda1" or "nas:/games"
-
-
-def mounts(folder: str) -> list[Mount]:
-    """Return the mount that a folder is on, and those below it: none where the system
-    does not tell them."""
-    found: dict[str, Mount] = {}
-    with contextlib.suppress(OSError), open(MOUNT_TABLE, errors=SURROGATES) as file:
-        for line in file:
-            fields = line.split()
-            kind, source = fields[fields.index("-") + 1 :][:2]
-            path = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            found[path] = Mount(line, path, kind, source)  # it hides those before
-    top = max((path for path in found if is_below(folder, path)), key=len, default="")
-    paths = (path for path in found if path == top or is_below(path, folder))
-    return [found[path] for path in sorted(paths, key=len)]
-
-
-def mount_table() -> bytes:
-    """Return what changes when a file system is mounted or unmounted, on Linux."""
-    with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
-        return file.read()
-    return b""
-
-
-def events(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield watch descriptor, flags and file name of each event that inotify tells."""
-    at = 0
-    while at < len(data):
-        watch, flags, _, length = EVENT.unpack_from(data, at)
-        at += EVENT.size + length
-        yield watch, flags, os.fsdecode(data[at - length : at].rstrip(b"\0"))
-
-
-class Watcher:
-    """Tells below which folders of a library folder something may have happened: by
-    inotify(7), or, where it cannot be watched, in all of it whenever a scan is due."""
-
-    def __init__(self, folder: str, types: Iterable[str]) -> None:
-        self.folder = folder
-        self._endings = (*(f".{type}" for type in types), *COVERS)
-        self._events = -1  # a file descriptor, if the folder is watched
-        self._paths: dict[int, str] = {}  # by watch descriptor
-        self._real_path = self._problem = ""
-        self._mounts: list[Mount] = []
-        self._began = 0.0  # monotonic seconds
-
-    def is_watching(self) -> bool:
-        return self._events >= 0
-
-    def is_mounted_otherwise(self) -> bool:
-        """Return whether other file systems are mounted there than at the start."""
-        return bool(self._real_path) and mounts(self._real_path) != self._mounts
-
-    def await_folder(self) -> None:
-        """Watch the folder no more: it cannot be read before something is mounted."""
-        self.stop()
-        self._mounts = []  # a disk that is back at once has the same line in the table
-
-    def start(self) -> None:
-        """Watch the folder, if that is possible: each that is given to `add`."""
-        self.stop()
-        if sys.platform != "linux":  # wine has /proc/self/mountinfo too
-            return self.stop("this system is not Linux")
-        self._real_path = os.path.realpath(self.folder)
-        self._mounts = mounts(self._real_path)
-        if not self._mounts:
-            return self.stop(f"there is no {MOUNT_TABLE}")
-        if remote := {mount.kind for mount in self._mounts} - LOCAL_FILE_SYSTEMS:
-            return self.stop(f"a file system there is {min(remote)}")
-        self._began = time.monotonic()
-        self._library = ctypes.CDLL(None, use_errno=True)
-        self._events = self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if not self.is_watching():
-            self.stop("fs.inotify.max_user_instances is reached")
-        return None
-
-    def stop(self, problem: str = "") -> None:
-        """Watch it no more. A problem is logged, once. At the end of the service, the
-        thread of the disk may do so at the same time."""
-        events, self._events = self._events, -1
-        if events >= 0:
-            os.close(events)
-        self._paths = {}
-        if problem and problem != self._problem:
-            self._problem = problem
-            text = "%s is scanned at intervals, not watched: %s."
-            log.info(text, self.folder, problem)
-
-    def add(self, path: str) -> None:
-        if self.is_watching():
-            flags = IN_CHANGED | IN_MOVE_SELF | IN_ONLYDIR
-            name = os.fsencode(path)
-            watch = self._library.inotify_add_watch(self._events, name, flags)
-            if watch >= 0:
-                self._paths[watch] = path
-            elif ctypes.get_errno() == errno.ENOSPC:
-                self.stop("it has more folders than fs.inotify.max_user_watches")
-
-    def changed(self, is_due: bool) -> set[str]:
-        """Return the folders below which something may have changed since the last
-        call.
-        :param is_due: whether a scan is due. All is read then of what is not watched,
-            is mounted otherwise than before, or was read a day ago."""
-        age = time.monotonic() - self._began if self.is_watching() else math.inf
-        if is_due and (age >= REREAD_SECONDS or self.is_mounted_otherwise()):
-            return {self.folder}
-        tops: set[str] = set()
-        with contextlib.suppress(BlockingIOError):
-            while self._events >= 0:
-                for watch, flags, name in events(os.read(self._events, 64 * 1024)):
-                    tops.add(self._top(self._paths.get(watch, ""), flags, name))
-        return tops - {""}
-
-    def _top(self, path: str, flags: int, name: str) -> str:
-        """Return what an event in the folder with this path asks to be read, or ""."""
-        has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
-        if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
-            return self.folder
-        if not path or is_hidden(name):
-            return ""
-        if name and flags & IN_ISDIR and is_text(name):
-            return os.path.join(path, name)
-        is_wanted = flags & IN_ISDIR or name.lower().endswith(self._endings)
-        return path if is_wanted or not name else ""
 
 
 # Scanner: state of a scan ---
@@ -6630,20 +6423,6 @@ class Scanner:
 # Scanner: what is told of it ---
 
 
-def inbox_fault(folder: str) -> str:
-    """Return why no file can be added to the inbox, or "" where one can, or the setting
-    is empty."""
-    why = folder and write_refusal(folder)
-    return say("inbox_read_only", folder, why) if why else ""
-
-
-def saves_fault(folder: str) -> str:
-    """Return why no saves can be kept in this folder, or "" as inbox_fault does."""
-    why = folder and write_refusal(folder)
-    reason = f"{why}." if os.path.isdir(folder) else say("disk_away")
-    return say("saves_disk", folder, reason) if why else ""
-
-
 def why_offline(folder: str, error: OSError, is_known: bool) -> str:
     """Return what is wrong with a library folder.
     :param is_known: it was served before."""
@@ -6690,179 +6469,257 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
     return vars(state) | {"asked": is_asked, **coded(state.problem), "folders": folders}
 
 
-# Scanner: health and upkeep ---
+# Inbox ------------------------------------------------------------------------
+# The one folder that files are added to: pieces of uploads, and what comes of them. It
+# may use files and all that is above, and knows no HTTP.
 
-NO_SPACE = {"free": None, "used": None, "writable": False}
-
-
-def space(folder: str) -> Row:
-    """Return the bytes on the disk of a folder, and whether this user may write there.
-    :raises OSError: it is not there."""
-    found = shutil.disk_usage(folder)
-    writable = os.access(folder, os.W_OK)
-    return {"free": found.free, "used": found.used, "writable": writable}
-
-
-class Fault(NamedTuple):
-    """Something that is wrong until it is mended."""
-
-    # "folders", "files", "scan", "data", "inbox", "saves", "backup", "database",
-    # "languages" or "threads".
-    about: str
-    # Of a file, a device or of the volume of a disk, the path of a folder or
-    # translation, or the name of a thread; "" for the others.
-    id: str
-    message: str  # empty where all is well
+UPLOAD_KEY = ("account", "name", "size", "modified")
+UPLOAD_DAYS = 3  # that an unfinished upload is kept for
+MAX_ENDED_UPLOADS = 1000  # whose last answer is known
+PART = ".catalogd-{}.part"  # has what came of the upload with this id
+IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
+MAX_READ_BYTES = 1024 * 1024  # at once
 
 
-class Health:
-    """What the service has, and what is wrong with it: notices, `check`, the page and
-    GET /api/status tell this. Any thread may call."""
+def share(file: io.FileIO, folder: str) -> None:
+    """Give a new file the group of its folder, which may write to it, whatever the
+    umask."""
+    if os.open in os.supports_dir_fd:  # not on Windows
+        os.fchmod(file.fileno(), 0o664)
+        group = os.stat(folder).st_gid
+        if os.fstat(file.fileno()).st_gid != group:
+            os.fchown(file.fileno(), -1, group)
 
-    wait_seconds = 1.0  # for disks
-    threads: Callable[[], Iterable[Lasting]] = tuple  # that are to go on
-    languages: Mapping[str, str] = {}  # why translations are left out, by their paths
+
+def sync_names(folder: str) -> None:
+    """Have the names of a folder's files on the disk."""
+    if os.open in os.supports_dir_fd:  # not on Windows
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
+    """Write a body at the end of a file, have it on the disk, and return where it ends.
+    What cannot be written whole is taken back."""
+    try:
+        while block := body.read(MAX_READ_BYTES):
+            while block:
+                block = block[file.write(block) :]
+        os.fsync(file.fileno())
+        return file.tell()
+    except OSError:
+        with contextlib.suppress(OSError):  # its disk may be away
+            file.truncate(offset)
+        raise
+
+
+def are_equal(file: str, other: str) -> bool:
+    """Return whether two files are the same in every byte. The other may be missing,
+    or a link, which is no file."""
+    with contextlib.suppress(OSError):
+        return not is_link(other) and filecmp.cmp(file, other, shallow=False)
+    return False
+
+
+class Inbox:
+    """The folder that people may add files to, from the page. Threads of calls use it,
+    the scanner's, and for `tidy` that of the disk.
+
+    A file grows as a hidden .part, whose size is the offset of the next piece. When it
+    is whole, it gets the first name that is free."""
 
     def __init__(
-        self, scanner: Scanner, backups: Backups, consoles: "Consoles"
+        self, database: Database, settings: Settings, state: "ScanState", uses: FileUses
     ) -> None:
-        self.scanner, self.backups, self.consoles = scanner, backups, consoles
-        self.data, self.copies = os.path.dirname(backups.path), backups.folder
-        self._askers = Askers()
-        self._full: set[str] = set()  # folders on full disks
+        """:raises BadSetting: no scan would find what is in the inbox."""
+        self.path = path = absolute(settings.inbox) if settings.inbox else ""
+        folders = library_folders(settings.folders)
+        self.folder = next((top for top in folders if is_below(path, top)), "")
+        below = pathlib.PurePath(path[len(self.folder) :]).parts
+        if path and (any(map(is_hidden, below)) or not self.folder):
+            why = "is in no library folder, or is hidden."
+            raise BadSetting(f"[library] inbox: {path} {why}")
+        self.clock, self.uploads = database.clock, Uploads(database)
+        self.settings, self._state, self._uses = settings, state, uses
+        self.has_changed = False  # since the last scan
+        # What the last piece was answered, by id.
+        self._ended = Recent[Row](MAX_ENDED_UPLOADS)
+        self._running: set[str] = set()  # ids of what is written now
+        self._lock = threading.Lock()  # of that, and of parts that are made
 
-    def ask(self, folders: Iterable[str] = ()) -> dict[str, Any]:
-        """Return the space of these folders and of those that the service writes to, by
-        path, and the "last" backup; for each an OSError where it cannot be had."""
-        paths = {self.data, self.copies, *folders}
-        calls: dict[str, Any] = {path: functools.partial(space, path) for path in paths}
-        calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
-        calls["saves"] = functools.partial(saves_fault, self.consoles.saves)
-        calls["last"] = self.backups.last
-        return self._askers.ask(calls, self.wait_seconds)
+    def facts(self, caller: Caller) -> Row:
+        """Return which files a caller may add. :raises NotFound, Forbidden: none."""
+        if not self.path:
+            raise NotFound("no_inbox")
+        is_for_all = self.settings.inbox_for != "admins" and caller.age == EVERYTHING
+        if not caller.admin and not is_for_all:
+            raise Forbidden("admins_only")
+        return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
 
-    def faults(self, found: Mapping[str, Any]) -> list[Row]:
-        """:param found: what `ask` returned."""
-        faults = [fault for fault in self._faults(found) if fault.message]
-        return [{**fault._asdict(), **coded(fault.message)} for fault in faults]
-
-    def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
-        state, backups = self.scanner.state, self.backups
-        yield from self._folder_faults()
-        yield Fault("scan", "", state.problem and say("scan_failed", state.problem))
-        for path, problem in self.languages.items():
-            yield Fault("languages", path, problem)
-        yield Fault("data", "", self._space_fault(self.data, found))
-        yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
-        yield from self._saves_faults(str(found["saves"]))
-        if backups.problem:
-            yield Fault("backup", "", say("backup_failed", backups.problem))
-        elif backups.count and backups.folder != backups.own_folder:
-            yield Fault("backup", "", self._space_fault(self.copies, found))
-        for thread in (thread for thread in self.threads() if thread.has_failed):
-            yield Fault("threads", thread.name, say("thread_failed", thread.name))
-        yield from self._file_faults()
-
-    def _saves_faults(self, found: str) -> Iterator[Fault]:
-        """:param found: what is wrong with the folder, as far as is known here."""
-        faults = {self.consoles.saves: found}
-        for look in self.consoles.looks():
-            why = look["problems"][-1] if look["failures"] else {}
-            if why.get("reason") == "saves_disk":
-                faults[self.consoles.saves] = why["message"]
-            elif look["failures"] > 1:
-                faults[look["id"]] = say("saves_failed", look["name"], why["message"])
-        yield from (Fault("saves", *row) for row in faults.items())
-
-    def _file_faults(self) -> Iterator[Fault]:
-        entries = self.scanner.entries
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[None]:
+        """:raises StorageFull, StorageFailed: the block could not use the disk, or a
+        part of the path is a link."""
         try:
-            for file in entries.damaged():
-                yield Fault("files", file["id"], say("file_damaged", file["name"]))
-            for file in entries.outgrown_ages():
-                told = say("file_replaced", file["name"], file["age"])
-                yield Fault("files", file["id"], told)
-        except StorageFailed as problem:
-            yield Fault("database", "", str(problem))
+            with self._uses.watch(self.path, self.folder):
+                unlinked_path(self.folder, os.path.relpath(self.path, self.folder))
+                yield
+        except OSError as error:
+            kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
+            why = error.strerror or say("inbox_is_file")
+            raise kind("inbox_failed", why) from error
 
-    def _folder_faults(self) -> Iterator[Fault]:
-        """Yield a fault of each volume that is away, and of folders without one: the
-        disk that was here last is that of a folder which cannot be read."""
-        problems = self.scanner.state.problems()
-        for disk in self.scanner.state.disks:
-            path, *of, id, is_missing = disk.values()
-            told = say("files_missing" if is_missing else "disk_offline", path, *of)
-            folder = next((at for at in problems if is_below(path, at)), "")
-            if folder and not is_missing:
-                told = problems.pop(folder)
-            yield Fault("folders", id, told)
-        for path, problem in problems.items():
-            yield Fault("folders", path, problem)
+    def _part(self, upload: str) -> str:
+        return os.path.join(self.path, PART.format(upload))
 
-    def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
-        """Return what is wrong with a folder that the service writes to, or "". A disk
-        that was full needs more room than others, so that it is not full again at once.
+    def _open_part(self, upload: str, flags: int = 0) -> io.FileIO:
+        """Open the part of an upload to write."""
+        flags |= OPEN_FLAGS | os.O_RDWR
+        return io.FileIO(os.open(self._part(upload), flags, 0o664), "rb+")
+
+    def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
+        """Return id and offset of an upload: of that which this account has begun for
+        this file, or of a new one. :raises Problem: the file cannot be added."""
+        name = safe_name(name)
+        is_cover = name.lower().endswith(COVERS) and size <= MAX_COVER_BYTES
+        is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
+        if is_hidden(name) or not (is_cover or is_listed):
+            raise Problem("bad_file_type")
+        file = (account, name, size, modified)
+        with self._open(), self._lock:
+            if self.folder in self._state.problems():
+                raise StorageFailed("inbox_offline")
+            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all()}
+            known = by_file.pop(file, None)
+            reserved = sum(row["size"] - row["offset"] for row in by_file.values())
+            self._check_space(size - (known["offset"] if known else 0), reserved)
+            upload = self.uploads.begin(*file)
+            with self._open_part(upload, os.O_CREAT) as part:
+                share(part, self.path)
+                return {"id": upload, "offset": part.seek(0, os.SEEK_END)}
+
+    def _all(self) -> Iterator[Row]:
+        """Yield the uploads that are not whole, each with its "offset": the bytes of it
+        that are there."""
+        for row in self.uploads.all():
+            with contextlib.suppress(FileNotFoundError):
+                yield {**row, "offset": os.path.getsize(self._part(row["id"]))}
+
+    def unfinished(self, account: int | None = None) -> list[Row]:
+        """Return the uploads of an account that are not whole, or with None of all."""
+        with self._open():
+            return [row for row in self._all() if account in (None, row["account"])]
+
+    def _check_space(self, wanted: int, reserved: int = 0) -> None:
+        """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
+        free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
+        if (more := wanted + reserved - free) > 0:
+            raise StorageFull("inbox_full", f"{more / 1e6:.1f} MB")
+
+    @contextlib.contextmanager
+    def _turn(self, account: int | None, upload: str) -> Iterator[Row]:
+        """Let one call at a time change an upload. :raises Busy, NotFound:"""
+        with self._lock:
+            if upload in self._running:
+                raise Busy("upload_busy")
+            self._running.add(upload)
+        try:
+            yield self.uploads.get(account, upload)
+        finally:
+            self._running.discard(upload)
+
+    def append(self, account: int, upload: str, offset: int, body: IO[bytes]) -> Row:
+        """Write a piece of an upload, and return the offset of the next one. The last
+        piece gives the file its name, or drops it where an equal file has that: the
+        answer tells the name then. What is answered is on the disk.
+
+        :raises WrongOffset: the piece does not begin where the one before it ends.
+        :raises Problem: it cannot be written.
         """
-        room = found[folder]
-        if isinstance(room, OSError):
-            why = room.strerror
-            return f"{folder}: {why}." if why else say("disk_silent", folder)
-        if not room["writable"]:
-            return say("folder_read_only", folder)
-        if room["free"] >= MIN_FREE_BYTES * (2 if folder in self._full else 1):
-            self._full.discard(folder)
-            return ""
-        self._full.add(folder)
-        return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
+        if ended := self._ended.get(upload):
+            return ended
+        with self._turn(account, upload) as row, self._open():
+            if not os.path.lexists(self._part(upload)):
+                raise NotFound("upload_gone")
+            with self._open_part(upload) as part:
+                length, begun = body.seek(0, os.SEEK_END), part.seek(0, os.SEEK_END)
+                body.seek(0)
+                if offset != begun:
+                    raise WrongOffset(begun)
+                if offset + length > row["size"]:
+                    raise Problem("long_upload")
+                self._check_space(length)
+                offset = write_piece(part, offset, body)
+            return {"offset": offset} if offset < row["size"] else self._end(row)
 
-    def state(self) -> Row:
-        found = self.ask(self.scanner.folders)
-        scan, room = scan_state(self.scanner), {}
-        for path in {self.data, *self.scanner.folders}:
-            known = NO_SPACE if isinstance(found[path], OSError) else found[path]
-            room[path] = {**known, "answers": not isinstance(found[path], TimeoutError)}
-        folders = scan.pop("folders")
-        for row in folders:
-            row |= room[row["path"]]
-            if row["state"] == "offline":  # an empty mount point is on another disk
-                row |= NO_SPACE
-        file = found["last"] if isinstance(found["last"], ServedFile) else None
-        made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
-        return {
-            "folders": folders,
-            "scan": scan,
-            "data": {"path": self.data, **room[self.data]},
-            "backup": {"kept": self.backups.count, **made},
-            "saves": self.consoles.looks(),
-            "faults": self.faults(found),
-        }
+    def _end(self, row: Row) -> Row:
+        """Give a whole file its name, or drop it where an equal file has that."""
+        part = self._part(row["id"])
+        quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
+        modified = min(row["modified"] / 1000 or quiet, quiet)
+        others = (safe_name(row["name"], mark=f" ({n})") for n in itertools.count(2))
+        names = itertools.chain([row["name"]], others)
+        while True:
+            path = os.path.join(self.path, name := next(names))
+            is_equal = are_equal(part, path)
+            with contextlib.suppress(FileExistsError):
+                if not is_equal:
+                    self._name(part, path, modified)
+                break
+        ended = {"offset": row["size"], "name": name, "is_equal": is_equal}
+        self._ended[row["id"]] = ended
+        self._remove(row["id"])
+        return ended
 
+    def _name(self, part: str, path: str, modified: float) -> None:
+        """Give a whole file its name, and have that on the disk. The part may stay, as
+        another name of the file. :raises FileExistsError: any program took the name."""
+        try:
+            os.link(part, path, follow_symlinks=False)
+        except OSError:  # it is taken, or there are no links, as on exFAT
+            pathlib.Path(path).touch(exist_ok=False)  # reserves it
+            os.replace(part, path)
+        os.utime(path, (modified, modified))
+        sync_names(self.path)
+        self.has_changed = True
 
-class Upkeep:
-    """Does what time brings: makes the copy of a night and, once the clock is believed,
-    drops what is old each hour. One thread calls it, twice a minute."""
+    def drop(self, account: int | None, upload: str) -> None:
+        """Remove an upload of the account, or with None of any, that is not whole.
+        :raises Problem:"""
+        with self._turn(account, upload), self._open():
+            self._remove(upload)
 
-    seconds = 3600  # between two times that it drops what is old
+    def _remove(self, upload: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._part(upload))
+        self.uploads.remove(upload)
 
-    def __init__(self, scanner: Scanner, backups: Backups) -> None:
-        self.scanner, self.backups = scanner, backups
-        self._dropped_at: float | None = None
-
-    def __call__(self) -> None:
-        with logged_problems("How far items are could not be written"):
-            self.scanner.store.clients.write_figures()
-        self.backups.make()
-        clock, before = self.scanner.database.clock, self._dropped_at
-        is_due = before is None or clock.monotonic() - before >= self.seconds
-        if not is_due or not clock.is_believed():
+    def tidy(self, folder: str) -> None:
+        """Before a scan of a library folder, remove uploads whose part is gone and, if
+        the clock is right, those that were not continued for days."""
+        if not self.path or folder != self.folder:
             return
-        self._dropped_at = clock.monotonic()
-        if before is None:
-            self.scanner.rescan()  # that of the start could forget nothing
-        store = self.scanner.store
-        for work in (self.backups.drop_old, store.drop_old):
-            with logged_problems("What is old could not be dropped"):
-                work()
+        is_sure, now = self.clock.is_believed(), self.clock()
+        with contextlib.suppress(Problem), self._open(), self._lock:
+            names = os.listdir(self.path)
+            parts = {part[1] for part in map(IS_PART, names) if part}
+            # An empty folder may be the mount point of a disk that is away.
+            known = {row["id"] for row in self.uploads.all()} if names else parts
+            for upload in (parts | known) - self._running:
+                if upload not in parts:
+                    self._remove(upload)
+                elif is_sure:
+                    self._drop_old(upload, now)
+
+    def _drop_old(self, upload: str, now: float) -> None:
+        changed = os.lstat(self._part(upload)).st_mtime
+        if stamp(changed) < RELEASED:  # a wrong clock's time counts as now
+            os.utime(self._part(upload), (now, now))
+        elif changed < now - UPLOAD_DAYS * 86400:
+            self._remove(upload)
 
 
 # Downloads --------------------------------------------------------------------
@@ -7066,7 +6923,7 @@ class Content(io.FileIO):
 # Server -----------------------------------------------------------------------
 # All that touches waitress: its main loop accepts connections and reads requests,
 # groups of threads answer them, and each download has a thread of its own.
-# It may use sockets, threads, Content, and what Web answers to errors, but no Store.
+# It may use sockets, threads, Content, and the errors of HTTP, but no Store.
 
 # Returns which threads answer a call, by its method and path: OWN_THREAD, "workers" (of
 # which there are `[server] threads`), or a name in THREAD_GROUPS.
@@ -7080,7 +6937,6 @@ THREAD_GROUPS = {  # number of threads
 MAX_LONG_BODY_BYTES = 8 * 1024 * 1024  # of a piece of an upload
 MAX_LONG_BODIES = 3  # at once, in memory; beyond, pieces are as short as other bodies
 MAX_RECEIVED_BYTES = 64 * 1024  # by one call
-MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
 MAX_DRAIN_SECONDS = 5  # how long a refused client may keep sending
@@ -7914,17 +7770,202 @@ def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     return [*map(ipaddress.ip_address, own)]
 
 
+# Health -----------------------------------------------------------------------
+# What the service has, what is wrong with it, and what time brings.
+# It may use all that is above, and knows no HTTP.
+
+MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
+NO_SPACE = {"free": None, "used": None, "writable": False}
+
+
+def space(folder: str) -> Row:
+    """Return the bytes on the disk of a folder, and whether this user may write there.
+    :raises OSError: it is not there."""
+    found = shutil.disk_usage(folder)
+    writable = os.access(folder, os.W_OK)
+    return {"free": found.free, "used": found.used, "writable": writable}
+
+
+def inbox_fault(folder: str) -> str:
+    """Return why no file can be added to the inbox, or "" where one can, or the setting
+    is empty."""
+    why = folder and write_refusal(folder)
+    return say("inbox_read_only", folder, why) if why else ""
+
+
+def saves_fault(folder: str) -> str:
+    """Return why no saves can be kept in this folder, or "" as inbox_fault does."""
+    why = folder and write_refusal(folder)
+    reason = f"{why}." if os.path.isdir(folder) else say("disk_away")
+    return say("saves_disk", folder, reason) if why else ""
+
+
+class Fault(NamedTuple):
+    """Something that is wrong until it is mended."""
+
+    # "folders", "files", "scan", "data", "inbox", "saves", "backup", "database",
+    # "languages" or "threads".
+    about: str
+    # Of a file, a device or of the volume of a disk, the path of a folder or
+    # translation, or the name of a thread; "" for the others.
+    id: str
+    message: str  # empty where all is well
+
+
+class Health:
+    """What the service has, and what is wrong with it: notices, `check`, the page and
+    GET /api/status tell this. Any thread may call."""
+
+    wait_seconds = 1.0  # for disks
+    threads: Callable[[], Iterable[Lasting]] = tuple  # that are to go on
+    languages: Mapping[str, str] = {}  # why translations are left out, by their paths
+
+    def __init__(
+        self, scanner: Scanner, backups: Backups, consoles: "Consoles"
+    ) -> None:
+        self.scanner, self.backups, self.consoles = scanner, backups, consoles
+        self.data, self.copies = os.path.dirname(backups.path), backups.folder
+        self._askers = Askers()
+        self._full: set[str] = set()  # folders on full disks
+
+    def ask(self, folders: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the space of these folders and of those that the service writes to, by
+        path, and the "last" backup; for each an OSError where it cannot be had."""
+        paths = {self.data, self.copies, *folders}
+        calls: dict[str, Any] = {path: functools.partial(space, path) for path in paths}
+        calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
+        calls["saves"] = functools.partial(saves_fault, self.consoles.saves)
+        calls["last"] = self.backups.last
+        return self._askers.ask(calls, self.wait_seconds)
+
+    def faults(self, found: Mapping[str, Any]) -> list[Row]:
+        """:param found: what `ask` returned."""
+        faults = [fault for fault in self._faults(found) if fault.message]
+        return [{**fault._asdict(), **coded(fault.message)} for fault in faults]
+
+    def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
+        state, backups = self.scanner.state, self.backups
+        yield from self._folder_faults()
+        yield Fault("scan", "", state.problem and say("scan_failed", state.problem))
+        for path, problem in self.languages.items():
+            yield Fault("languages", path, problem)
+        yield Fault("data", "", self._space_fault(self.data, found))
+        yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
+        yield from self._saves_faults(str(found["saves"]))
+        if backups.problem:
+            yield Fault("backup", "", say("backup_failed", backups.problem))
+        elif backups.count and backups.folder != backups.own_folder:
+            yield Fault("backup", "", self._space_fault(self.copies, found))
+        for thread in (thread for thread in self.threads() if thread.has_failed):
+            yield Fault("threads", thread.name, say("thread_failed", thread.name))
+        yield from self._file_faults()
+
+    def _saves_faults(self, found: str) -> Iterator[Fault]:
+        """:param found: what is wrong with the folder, as far as is known here."""
+        faults = {self.consoles.saves: found}
+        for look in self.consoles.looks():
+            why = look["problems"][-1] if look["failures"] else {}
+            if why.get("reason") == "saves_disk":
+                faults[self.consoles.saves] = why["message"]
+            elif look["failures"] > 1:
+                faults[look["id"]] = say("saves_failed", look["name"], why["message"])
+        yield from (Fault("saves", *row) for row in faults.items())
+
+    def _file_faults(self) -> Iterator[Fault]:
+        entries = self.scanner.entries
+        try:
+            for file in entries.damaged():
+                yield Fault("files", file["id"], say("file_damaged", file["name"]))
+            for file in entries.outgrown_ages():
+                told = say("file_replaced", file["name"], file["age"])
+                yield Fault("files", file["id"], told)
+        except StorageFailed as problem:
+            yield Fault("database", "", str(problem))
+
+    def _folder_faults(self) -> Iterator[Fault]:
+        """Yield a fault of each volume that is away, and of folders without one: the
+        disk that was here last is that of a folder which cannot be read."""
+        problems = self.scanner.state.problems()
+        for disk in self.scanner.state.disks:
+            path, *of, id, is_missing = disk.values()
+            told = say("files_missing" if is_missing else "disk_offline", path, *of)
+            folder = next((at for at in problems if is_below(path, at)), "")
+            if folder and not is_missing:
+                told = problems.pop(folder)
+            yield Fault("folders", id, told)
+        for path, problem in problems.items():
+            yield Fault("folders", path, problem)
+
+    def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
+        """Return what is wrong with a folder that the service writes to, or "". A disk
+        that was full needs more room than others, so that it is not full again at once.
+        """
+        room = found[folder]
+        if isinstance(room, OSError):
+            why = room.strerror
+            return f"{folder}: {why}." if why else say("disk_silent", folder)
+        if not room["writable"]:
+            return say("folder_read_only", folder)
+        if room["free"] >= MIN_FREE_BYTES * (2 if folder in self._full else 1):
+            self._full.discard(folder)
+            return ""
+        self._full.add(folder)
+        return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
+
+    def state(self) -> Row:
+        found = self.ask(self.scanner.folders)
+        scan, room = scan_state(self.scanner), {}
+        for path in {self.data, *self.scanner.folders}:
+            known = NO_SPACE if isinstance(found[path], OSError) else found[path]
+            room[path] = {**known, "answers": not isinstance(found[path], TimeoutError)}
+        folders = scan.pop("folders")
+        for row in folders:
+            row |= room[row["path"]]
+            if row["state"] == "offline":  # an empty mount point is on another disk
+                row |= NO_SPACE
+        file = found["last"] if isinstance(found["last"], ServedFile) else None
+        made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
+        return {
+            "folders": folders,
+            "scan": scan,
+            "data": {"path": self.data, **room[self.data]},
+            "backup": {"kept": self.backups.count, **made},
+            "saves": self.consoles.looks(),
+            "faults": self.faults(found),
+        }
+
+
+class Upkeep:
+    """Does what time brings: makes the copy of a night and, once the clock is believed,
+    drops what is old each hour. One thread calls it, twice a minute."""
+
+    seconds = 3600  # between two times that it drops what is old
+
+    def __init__(self, scanner: Scanner, backups: Backups) -> None:
+        self.scanner, self.backups = scanner, backups
+        self._dropped_at: float | None = None
+
+    def __call__(self) -> None:
+        with logged_problems("How far items are could not be written"):
+            self.scanner.store.clients.write_figures()
+        self.backups.make()
+        clock, before = self.scanner.database.clock, self._dropped_at
+        is_due = before is None or clock.monotonic() - before >= self.seconds
+        if not is_due or not clock.is_believed():
+            return
+        self._dropped_at = clock.monotonic()
+        if before is None:
+            self.scanner.rescan()  # that of the start could forget nothing
+        store = self.scanner.store
+        for work in (self.backups.drop_old, store.drop_old):
+            with logged_problems("What is old could not be dropped"):
+                work()
+
+
 # Web --------------------------------------------------------------------------
 # The routes. The first line of each says who may call it; `Web` enforces that. It may
 # use all above and bottle: no SQL.
 
-JSON_HEADERS = {
-    "Content-Type": "application/json",
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 KEPT_HEADERS = {**JSON_HEADERS, "Cache-Control": "private, no-cache"}  # with an ETag
 PAGE_HEADERS = {
     **JSON_HEADERS,
@@ -7933,21 +7974,6 @@ PAGE_HEADERS = {
     " form-action 'self'; frame-ancestors 'none'; object-src 'none'",
 }
 FILE_HEADERS = {**KEPT_HEADERS, "Content-Type": "application/octet-stream"}
-HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
-    400: ("bad_request", "The request is malformed."),
-    404: ("not_found", "There is nothing at this address."),
-    405: ("method_not_allowed", "Only the methods of the Allow header are supported."),
-    408: ("timeout", "The request took too long to arrive."),
-    412: ("precondition_failed", "The file is not the one that was asked for."),
-    413: ("too_large", f"The body is larger than {MAX_BODY_BYTES} bytes."),
-    415: ("unsupported_media_type", "The call takes another Content-Type."),
-    431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
-    500: ("internal_error", "Something went wrong in the server. Its log has details."),
-    503: ("busy", "The server cannot send more files now. Try again later."),
-    501: ("not_implemented", "No transfer encoding other than chunked is supported."),
-}
-SENTENCES |= dict(HTTP_ERRORS.values())
-HTTP_ERRORS = {status: (code, say(code)) for status, (code, _) in HTTP_ERRORS.items()}
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
@@ -8016,10 +8042,6 @@ def route(
 
 
 # Web: errors and the log ---
-
-
-def json_body(success: bool, **fields: Any) -> bytes:
-    return json.dumps({"success": success, **fields}).encode() + b"\n"
 
 
 def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPResponse:
@@ -17585,9 +17607,9 @@ def read_translations(data_dir: str) -> tuple[dict[str, Translation], dict[str, 
     return {code: found[code] for code in sorted(found)}, left_out
 
 
-# Commands ---------------------------------------------------------------------
-# The command line. A Problem becomes one line on standard error and exit code 2.
-# It may use all that is above; nothing else prints.
+# Service ----------------------------------------------------------------------
+# What `serve` runs: log, notices, addresses, and the threads beside those of Server.
+# It may use all that is above.
 
 WILDCARDS = {"": (4, 6), "0.0.0.0": (4,), "::": (6,)}  # hosts, with versions of IP
 LISTEN_HINTS = {
@@ -17617,6 +17639,520 @@ UPGRADE_SECONDS = 20  # between messages to systemd that an upgrade goes on
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
 MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself, or of a notice
 MAX_ANSWER_BYTES = 1_000_000
+
+
+# Service: log ---
+
+
+def printable(text: str) -> str:
+    """Return a text as one line for a log or a terminal. It may come from outside: a
+    client may send a key anywhere, and a file name may have lines and commands to a
+    terminal in it."""
+    text = KEY_SHAPE.sub(f"{KEY_PREFIX}...", text)
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def is_journal() -> bool:
+    """Return whether standard error leads to systemd's journal, which keeps the time
+    of a line, and takes its level from a prefix. See systemd.exec(5), sd-daemon(3)."""
+    journal = os.environ.get("JOURNAL_STREAM")
+    return bool(journal) and "{0.st_dev}:{0.st_ino}".format(os.fstat(2)) == journal
+
+
+class LogFormatter(logging.Formatter):
+    """Gives each record a line, and the lines of a traceback an indentation, so that
+    none of them can pass for a record."""
+
+    def __init__(self) -> None:
+        self.is_journal = is_journal()
+        super().__init__("%(message)s" if self.is_journal else LOG_FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        level = {logging.WARNING: 4, logging.ERROR: 3}.get(record.levelno, 6)
+        prefix = f"<{level}>" if self.is_journal else ""
+        return prefix + printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(f"    {printable(line)}" for line in lines)
+
+
+class LogThread(logging.Handler):
+    """Writes log lines to standard error in a thread, so that no answer waits for the
+    reader of a pipe or for a console in which text is selected. Lines that find
+    MAX_LOG_LINES waiting are dropped and counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(LogFormatter())
+        # A file of its own: Python's end waits for whoever writes to sys.stderr.
+        self._stream = os.fdopen(
+            os.dup(2), "w", encoding=sys.stderr.encoding, errors="backslashreplace"
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
+        self._dropped = 0
+        self.thread = Lasting("log", self._write)
+        self.thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self._dropped += 1
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            if self._dropped:
+                line += f"\n{self._dropped} log lines were dropped."
+                self._dropped = 0
+            with contextlib.suppress(OSError):  # the disk is full, the reader gone
+                print(line, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Wait a moment for the lines to be written."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put(None, timeout=1)
+        with contextlib.suppress(OSError):
+            if self.thread.wait(1):
+                self._stream.close()
+        super().close()
+
+
+@contextlib.contextmanager
+def log_thread() -> Iterator[None]:
+    """While the block runs, have a LogThread write what goes to standard error."""
+    root = logging.getLogger()
+    before = root.handlers
+    others = [one for one in before if type(one) is not logging.StreamHandler]
+    with contextlib.closing(LogThread()) as thread:
+        root.handlers = [*others, thread]
+        try:
+            yield
+        finally:
+            root.handlers = before
+
+
+# Service: notices ---
+
+# How servers take a title and a text, by the word before an address: the pattern of the
+# addresses that need no word, without their scheme, and what is sent, as JSON if it is
+# no text. The first one that fits counts. Sources: docs.ntfy.sh/publish, the source of
+# gotify/server (api/message.go), and "Execute Webhook" in Discord's documentation.
+NOTICE_FORMS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "discord": (
+        r"(\w+\.)?discord(app)?\.com/api/.+",
+        lambda title, text: {
+            "content": f"**{title}**\n{text}",
+            "allowed_mentions": {"parse": []},
+        },
+    ),
+    "gotify": (
+        r"[^?]+/message\?(.*&)?token=.+",
+        lambda title, text: {"title": title, "message": text},
+    ),
+    "ntfy": (r"[^/]+/[\w-]+/?(\?.*)?", lambda title, text: text),
+    "json": (r".*", lambda title, text: {"title": title, "text": text}),
+}
+
+
+def notice_form(address: str) -> tuple[str, str]:
+    """Return the word for an address of the setting `notify`, and its URL."""
+    if word := NOTICE_WORD.match(address):
+        return word[1], address[word.end() :]
+    place, forms = address.partition("://")[2], NOTICE_FORMS.items()
+    return next(word for word, row in forms if re.fullmatch(row[0], place)), address
+
+
+def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
+    """Send a notice. Return whether it was taken, and the status of the answer, or what
+    went wrong: any other text may quote what is secret in the address."""
+    word, url = notice_form(address)
+    body, kind = NOTICE_FORMS[word][1](title, text), "text/plain"
+    if not isinstance(body, str):
+        body, kind = json.dumps(body), "application/json"
+    headers = {"Title": title, "Content-Type": kind}
+    try:
+        status, _ = fetch(url, body.encode(), headers)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        name = "timed out" if isinstance(error, TimeoutError) else type(error).__name__
+        return False, getattr(error, "strerror", None) or name
+    reason = http.client.responses.get(status, "")
+    return 200 <= status < 300, f"{status} {reason}".rstrip()
+
+
+def post_notices(
+    addresses: Iterable[str], title: str, text: str, askers: Askers
+) -> dict[str, tuple[bool, str]]:
+    """Send a notice to all addresses at once, and return what `post_notice` does."""
+    calls = {one: functools.partial(post_notice, one, title, text) for one in addresses}
+    found, late = askers.ask(calls, MAX_ANSWER_SECONDS), (False, "timed out")
+    return {one: row if isinstance(row, tuple) else late for one, row in found.items()}
+
+
+class Notices:
+    """What the addresses of the setting `notify` are told of all queues, and of the
+    service's health."""
+
+    def __init__(self, store: Store, addresses: Iterable[str], health: Health) -> None:
+        self.store, self.addresses, self.health = store, addresses, health
+        self._askers = Askers()
+        self._failed: set[str] = set()  # addresses, at the last try
+        self._known: set[tuple[str, str]] = set()
+        self._faults: dict[tuple[str, str], str] = {}  # messages that were told
+        self._new()  # what ended before is no news
+
+    def send(self) -> None:
+        """Send what is new as one message, so that 300 items are one."""
+        rows = self._changed_faults()
+        with logged_problems("The news could not be read"):
+            rows += self._new()
+        if not rows:
+            return
+        counts = collections.Counter(row["status"] for row in rows)
+        names = {"problem": "problems"} if counts["problem"] > 1 else {}
+        titles = [f"{counts[status]} {names.get(status, status)}" for status in counts]
+        lines = [NOTICES[row["status"]].format_map(row) for row in rows]
+        if len(lines) > MAX_NOTICE_LINES:
+            lines[MAX_NOTICE_LINES:] = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
+        text = "\n".join(map(printable, lines)).encode()[:MAX_NOTICE_BYTES]
+        self._post(f"catalogd: {', '.join(titles)}", text.decode(errors="ignore"))
+
+    def _new(self) -> list[Row]:
+        rows = self.store.news(NEWS_SECONDS / 86400)
+        known, self._known = self._known, {(row["id"], row["time"]) for row in rows}
+        return [row for row in rows if (row["id"], row["time"]) not in known]
+
+    def _changed_faults(self) -> list[Row]:
+        """Return the faults that have begun since the last call, or have ended. One
+        goes on where only its message changes."""
+        faults = self.health.state()["faults"]
+        now = {(fault["about"], fault["id"]): fault["message"] for fault in faults}
+        before, self._faults = self._faults, now
+        begun = [("problem", now[key]) for key in now if key not in before]
+        ended = [("solved", before[key]) for key in before if key not in now]
+        return [{"status": status, "name": name} for status, name in (*begun, *ended)]
+
+    def _post(self, title: str, text: str) -> None:
+        answers = post_notices(self.addresses, title, text, self._askers)
+        for address, (is_taken, told) in answers.items():
+            if not is_taken and address not in self._failed:
+                host = urllib.parse.urlsplit(address).hostname
+                log.warning("%s was not notified: %s.", host, told)
+        self._failed = {name for name, (is_taken, _) in answers.items() if not is_taken}
+
+
+# Service: calls ---
+
+
+def answers(address: str, timeout: float) -> bool:
+    """Return whether the service at an address answers `GET /healthz` with 200."""
+    try:
+        return fetch(f"{address}healthz", timeout=timeout)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def fetch(
+    url: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> tuple[int, bytes]:
+    """Return status and body of an answer: of a GET, or of a POST with a body. It
+    follows no redirect. The timeout is in seconds, by default `MAX_ANSWER_SECONDS`, for
+    the connection and for each part of the answer.
+    :raises OSError, http.client.HTTPException, ValueError:"""
+    parts = urllib.parse.urlsplit(url)
+    is_https = parts.scheme == "https"
+    connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
+    place = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    method, seconds = "GET" if body is None else "POST", timeout or MAX_ANSWER_SECONDS
+    with contextlib.closing(connect(parts.netloc, timeout=seconds)) as call:
+        call.request(method, place, body, {**(headers or {}), "Connection": "close"})
+        answer = call.getresponse()
+        return answer.status, answer.read(MAX_ANSWER_BYTES)
+
+
+def notify(*states: str) -> None:
+    """Send states to systemd, if it started the service with Type=notify. See
+    sd_notify(3)."""
+    if address := os.environ.get("NOTIFY_SOCKET"):
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        # A shell may have the variable of a service that has ended.
+        with link, contextlib.suppress(OSError):
+            link.sendto("\n".join(states).encode(), re.sub("^@", "\0", address))
+
+
+# Service: addresses ---
+
+
+@logged_problems("The addresses could not be printed")
+def greet(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
+    """Print what is served, where, and how to create the first account.
+    :param open: show it in a browser."""
+    addresses = list(page_addresses(server, web.settings))
+    first = addresses[0]
+    print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
+    print("Open in a browser:", *addresses, sep="\n    ")
+    if "//ADDRESS:" in first:
+        print("ADDRESS is the machine that runs this container. Set [server] base_url.")
+    if not web.store.accounts.exist():
+        code = web.store.accounts.setup_code
+        first = f"{first}#setup={code}"
+        print("There is no account yet. Create the first one with this link:")
+        print(f"    {first}", f"Setup code: {code}", sep="\n")
+    print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
+    if open:
+        webbrowser.open(first)
+
+
+def page_addresses(
+    server: Server, settings: Settings, is_named: bool = True
+) -> Iterator[str]:
+    """Yield the addresses that people on the LAN can open, the most likely first.
+
+    :param is_named: whether the name of this machine is one, which may take seconds to
+        resolve."""
+    if settings.base_url:
+        yield f"{settings.base_url}/"
+    port = server.shown_port
+    if os.environ.get("CATALOGD_CONTAINER"):  # whose own addresses lead nowhere
+        if not settings.base_url:
+            yield http_address("ADDRESS", port)
+    elif settings.host not in WILDCARDS:
+        yield http_address(settings.host, port)
+    else:
+        names = [local_name()] if is_named else []
+        for host in filter(None, [*lan_hosts(WILDCARDS[settings.host]), *names]):
+            yield http_address(host, port)
+
+
+def http_address(host: str, port: int) -> str:
+    host = f"[{host}]" if ":" in host else host
+    return f"http://{host}/" if port == 80 else f"http://{host}:{port}/"
+
+
+def lan_hosts(versions: Sequence[int]) -> list[str]:
+    """Return the own addresses, of these versions of IP, that others can open: those of
+    version 6, or of a network that assigns none, where there are no better ones."""
+    found = collections.defaultdict(list)
+    for one in own_addresses():
+        if one.version in versions:
+            rank = (one.is_loopback, one.is_link_local, one.version)
+            found[rank].append(str(one))
+    return found[min(found)] if found else ["localhost"]
+
+
+def local_name() -> str:
+    """Return the name that mDNS gives this machine, or "" where it does not resolve."""
+    name = f"{socket.gethostname().partition('.')[0]}.local"
+    try:
+        return name if socket.getaddrinfo(name, None) else ""
+    except OSError:
+        return ""
+
+
+def own_address(host: str, port: int) -> str:
+    """Return the address at which this machine itself reaches the service."""
+    everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+    return http_address(everywhere.get(host, host), port)
+
+
+# Service: threads ---
+
+
+def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
+    """Serve until a signal ends it. Return whether all threads have ended.
+    :param open: show the page in a browser.
+    :raises KeyboardInterrupt: all have, after Ctrl-C."""
+    came = stop_at_signals(server)
+    own = own_address(web.settings.host, server.effective_port)
+    web.consoles.address = own.rstrip("/")
+    web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
+    threads = repeated_work(scanner, web, own)
+    keep_alive([scanner.thread, *threads], server, web)
+    scanner.start()
+    for thread in threads:
+        thread.start()
+    # It may take seconds to resolve the name of this machine.
+    args = server, scanner, web, open
+    greeting = threading.Thread(target=greet, args=args, name="greeting", daemon=True)
+    greeting.start()
+    try:
+        has_ended = server.run()
+    finally:
+        notify("STOPPING=1")
+        has_sent = web.consoles.end()
+        has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
+        has_copied, *_ = [thread.stop(MAX_SCAN_STOP_SECONDS) for thread in threads]
+        greeting.join(MAX_SCAN_STOP_SECONDS)
+    have_ended = has_ended and has_sent and has_scanned and has_copied
+    if have_ended and signal.SIGINT in came:
+        raise KeyboardInterrupt
+    return have_ended
+
+
+def keep_alive(threads: Sequence[Lasting], server: Server, web: Web) -> None:
+    """Have the main loop start these threads, those of consoles and that of the log
+    again where an exception ends them, and the page tell of it."""
+    handlers = logging.getLogger().handlers
+    logs = [one.thread for one in handlers if isinstance(one, LogThread)]
+
+    def lasting() -> list[Lasting]:
+        return [*threads, *logs, *web.consoles.threads()]
+
+    web.health.threads = server.lasting = lasting
+
+
+def stop_at_signals(server: Server) -> list[int]:
+    """Let SIGTERM and SIGINT stop a server. Return a list that gets their numbers."""
+    came: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        came.append(number)
+        server.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return came
+
+
+def repeated_work(scanner: Scanner, web: Web, own: str) -> list["Repeated"]:
+    """:param own: address at which this machine reaches the service."""
+    update, written = web.consoles.update, web.store.database.written
+    threads = [
+        Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
+        Repeated("uses", web.store.accounts.write_uses, USES_SECONDS),
+        Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written),
+    ]
+    if web.settings.notify:
+        notices = Notices(web.store, web.settings.notify, web.health)
+        threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    if os.environ.get("NOTIFY_SOCKET"):
+        threads.append(heartbeat(own))
+    return threads
+
+
+def heartbeat(address: str) -> "Repeated":
+    """Return a thread that calls the service and tells systemd when it answers: so
+    systemd's watchdog restarts a service that hangs."""
+    watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
+    interval = watchdog / 3 or HEARTBEAT_SECONDS
+
+    def beat() -> None:
+        if answers(address, min(interval, MAX_ANSWER_SECONDS)):
+            notify("READY=1", "WATCHDOG=1")
+
+    return Repeated("heartbeat", beat, interval)
+
+
+Work = Callable[[], None]
+
+
+class Repeated(Lasting):
+    """Calls `work` again and again until it is stopped, with a pause in seconds that
+    `wake` ends: no other thread clears that event."""
+
+    def __init__(
+        self, name: str, work: Work, pause: float, wake: threading.Event | None = None
+    ) -> None:
+        super().__init__(name, self.run)
+        self._part, self._pause, self._wake = work, pause, wake or threading.Event()
+        self._is_stopping = False
+
+    def run(self) -> None:
+        while not self._is_stopping:
+            failed = True
+            with logged_problems(f"The thread {self.name} failed"):
+                self._part()
+                failed = False
+            self.has_failed = failed
+            self._wake.wait(self._pause)
+            self._wake.clear()
+
+    def stop(self, wait: float | None = None) -> bool:
+        """Return whether it has ended after `wait` seconds."""
+        self._is_stopping = True
+        self._wake.set()
+        return self.wait(wait)
+
+
+# Service: sockets and the file of the service ---
+
+
+@contextlib.contextmanager
+def service_file(server: Server, web: Web) -> Iterator[None]:
+    """While the block runs, have a file in the data folder with the address of this
+    service and the token of its call for `check`, which only its owner can read.
+    :raises Problem: the file cannot be written."""
+    path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
+    part = path.with_suffix(".part")
+    address = own_address(web.settings.host, server.effective_port)
+    content = json.dumps({"address": address, "token": web.token}).encode()
+    try:
+        part.unlink(missing_ok=True)  # of a service that was killed
+        write_private(str(part), io.BytesIO(content))
+        part.replace(path)
+    except OSError as error:
+        raise Problem(f"{path}: {reason(error)}") from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def listen(web: Web, also: int | None = None) -> Server:
+    """:param also: another port, to show to people.
+    :raises Problem: the address cannot be bound."""
+    if also and also == web.settings.port:
+        raise Problem(f"--also {also} is the port itself. Leave it out.")
+    limit = connection_limit(web.settings.connections)
+    settings = dataclasses.replace(web.settings, connections=limit)
+    sock = open_socket(settings.host, settings.port)
+    server = Server(sock, web.app, settings, web.runs)
+    if also is not None:
+        server.also_listen(open_socket(settings.host, also))
+    return server
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Listen on a host, or for "" on all interfaces. :raises Problem:"""
+    try:
+        if not host and socket.has_dualstack_ipv6():
+            ipv6 = socket.AF_INET6
+            return socket.create_server(("", port), family=ipv6, dualstack_ipv6=True)
+        family, *_, address = socket.getaddrinfo(
+            host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family)
+    except (OSError, UnicodeError) as error:  # DNS has no such name
+        why = str(getattr(error, "strerror", error))
+        why = why.partition(" (while")[0]  # names the address again
+        code: Any = getattr(error, "winerror", None) or getattr(error, "errno", 0)
+        hint = LISTEN_HINTS.get(code, "Check --host, or host in the INI.")
+        where = f"{host or '*'}:{port}"
+        raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
+
+
+def connection_limit(wanted: int) -> int:
+    """Return how many connections fit into the limit of open files, which is raised if
+    it can be. One may need two: a socket and a file."""
+    try:
+        import resource
+    except ImportError:  # Windows, where select() takes 512 sockets
+        return min(wanted, 500)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # macOS has one below the hard one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    # RLIM_INFINITY is negative. The database, and what else there is, needs 100.
+    return wanted if soft < 0 else min(wanted, max((soft - 100) // 2, 1))
+
+
+# Commands ---------------------------------------------------------------------
+# The command line. A Problem becomes one line on standard error and exit code 2.
+# It may use all that is above; but for it, Service alone prints.
+
 CREATED = "CREATED (UTC)"
 
 
@@ -17856,75 +18392,6 @@ def demo_module() -> Any:
     raise Problem("The demo is not here: its file demo.py is not beside the program.")
 
 
-@contextlib.contextmanager
-def service_file(server: Server, web: Web) -> Iterator[None]:
-    """While the block runs, have a file in the data folder with the address of this
-    service and the token of its call for `check`, which only its owner can read.
-    :raises Problem: the file cannot be written."""
-    path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
-    part = path.with_suffix(".part")
-    address = own_address(web.settings.host, server.effective_port)
-    content = json.dumps({"address": address, "token": web.token}).encode()
-    try:
-        part.unlink(missing_ok=True)  # of a service that was killed
-        write_private(str(part), io.BytesIO(content))
-        part.replace(path)
-    except OSError as error:
-        raise Problem(f"{path}: {reason(error)}") from error
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def listen(web: Web, also: int | None = None) -> Server:
-    """:param also: another port, to show to people.
-    :raises Problem: the address cannot be bound."""
-    if also and also == web.settings.port:
-        raise Problem(f"--also {also} is the port itself. Leave it out.")
-    limit = connection_limit(web.settings.connections)
-    settings = dataclasses.replace(web.settings, connections=limit)
-    sock = open_socket(settings.host, settings.port)
-    server = Server(sock, web.app, settings, web.runs)
-    if also is not None:
-        server.also_listen(open_socket(settings.host, also))
-    return server
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """Listen on a host, or for "" on all interfaces. :raises Problem:"""
-    try:
-        if not host and socket.has_dualstack_ipv6():
-            ipv6 = socket.AF_INET6
-            return socket.create_server(("", port), family=ipv6, dualstack_ipv6=True)
-        family, *_, address = socket.getaddrinfo(
-            host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return socket.create_server(address[:2], family=family)
-    except (OSError, UnicodeError) as error:  # DNS has no such name
-        why = str(getattr(error, "strerror", error))
-        why = why.partition(" (while")[0]  # names the address again
-        code: Any = getattr(error, "winerror", None) or getattr(error, "errno", 0)
-        hint = LISTEN_HINTS.get(code, "Check --host, or host in the INI.")
-        where = f"{host or '*'}:{port}"
-        raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
-
-
-def connection_limit(wanted: int) -> int:
-    """Return how many connections fit into the limit of open files, which is raised if
-    it can be. One may need two: a socket and a file."""
-    try:
-        import resource
-    except ImportError:  # Windows, where select() takes 512 sockets
-        return min(wanted, 500)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # macOS has one below the hard one
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        soft = hard
-    # RLIM_INFINITY is negative. The database, and what else there is, needs 100.
-    return wanted if soft < 0 else min(wanted, max((soft - 100) // 2, 1))
-
-
 def no_folder(config: str) -> BadSetting:
     hint = f"Run '{PROGRAM} serve /path/to/games', or list folders in {config}."
     return BadSetting(f"No library folder is set. {hint}")
@@ -17944,11 +18411,6 @@ def folder_beside_program(config: str) -> str:
             " games on the program, or move the program to a folder of yours."
         ) from error
     return folder
-
-
-def is_bundled() -> bool:
-    """Return whether this is an executable that PyInstaller made."""
-    return bool(getattr(sys, "frozen", False))
 
 
 def check_data_folder(path: str, folders: Iterable[str]) -> None:
@@ -17980,442 +18442,6 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
         if not os.path.isdir(path) and path not in store.entries.folders.file_counts():
             what = "is not a folder" if os.path.exists(path) else "no such folder"
             raise BadSetting(f"{path}: {what}.")
-
-
-# Commands: log ---
-
-
-def printable(text: str) -> str:
-    """Return a text as one line for a log or a terminal. It may come from outside: a
-    client may send a key anywhere, and a file name may have lines and commands to a
-    terminal in it."""
-    text = KEY_SHAPE.sub(f"{KEY_PREFIX}...", text)
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
-
-
-def is_journal() -> bool:
-    """Return whether standard error leads to systemd's journal, which keeps the time
-    of a line, and takes its level from a prefix. See systemd.exec(5), sd-daemon(3)."""
-    journal = os.environ.get("JOURNAL_STREAM")
-    return bool(journal) and "{0.st_dev}:{0.st_ino}".format(os.fstat(2)) == journal
-
-
-class LogFormatter(logging.Formatter):
-    """Gives each record a line, and the lines of a traceback an indentation, so that
-    none of them can pass for a record."""
-
-    def __init__(self) -> None:
-        self.is_journal = is_journal()
-        super().__init__("%(message)s" if self.is_journal else LOG_FORMAT)
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        level = {logging.WARNING: 4, logging.ERROR: 3}.get(record.levelno, 6)
-        prefix = f"<{level}>" if self.is_journal else ""
-        return prefix + printable(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:
-        lines = super().formatException(ei).splitlines()
-        return "\n".join(f"    {printable(line)}" for line in lines)
-
-
-class LogThread(logging.Handler):
-    """Writes log lines to standard error in a thread, so that no answer waits for the
-    reader of a pipe or for a console in which text is selected. Lines that find
-    MAX_LOG_LINES waiting are dropped and counted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(LogFormatter())
-        # A file of its own: Python's end waits for whoever writes to sys.stderr.
-        self._stream = os.fdopen(
-            os.dup(2), "w", encoding=sys.stderr.encoding, errors="backslashreplace"
-        )
-        self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
-        self._dropped = 0
-        self.thread = Lasting("log", self._write)
-        self.thread.start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._lines.put_nowait(self.format(record))
-        except queue.Full:
-            self._dropped += 1
-
-    def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
-            if self._dropped:
-                line += f"\n{self._dropped} log lines were dropped."
-                self._dropped = 0
-            with contextlib.suppress(OSError):  # the disk is full, the reader gone
-                print(line, file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """Wait a moment for the lines to be written."""
-        with contextlib.suppress(queue.Full):
-            self._lines.put(None, timeout=1)
-        with contextlib.suppress(OSError):
-            if self.thread.wait(1):
-                self._stream.close()
-        super().close()
-
-
-@contextlib.contextmanager
-def log_thread() -> Iterator[None]:
-    """While the block runs, have a LogThread write what goes to standard error."""
-    root = logging.getLogger()
-    before = root.handlers
-    others = [one for one in before if type(one) is not logging.StreamHandler]
-    with contextlib.closing(LogThread()) as thread:
-        root.handlers = [*others, thread]
-        try:
-            yield
-        finally:
-            root.handlers = before
-
-
-# Commands: threads of the service ---
-
-
-def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
-    """Serve until a signal ends it. Return whether all threads have ended.
-    :param open: show the page in a browser.
-    :raises KeyboardInterrupt: all have, after Ctrl-C."""
-    came = stop_at_signals(server)
-    own = own_address(web.settings.host, server.effective_port)
-    web.consoles.address = own.rstrip("/")
-    web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
-    threads = repeated_work(scanner, web, own)
-    keep_alive([scanner.thread, *threads], server, web)
-    scanner.start()
-    for thread in threads:
-        thread.start()
-    # It may take seconds to resolve the name of this machine.
-    args = server, scanner, web, open
-    greeting = threading.Thread(target=greet, args=args, name="greeting", daemon=True)
-    greeting.start()
-    try:
-        has_ended = server.run()
-    finally:
-        notify("STOPPING=1")
-        has_sent = web.consoles.end()
-        has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
-        has_copied, *_ = [thread.stop(MAX_SCAN_STOP_SECONDS) for thread in threads]
-        greeting.join(MAX_SCAN_STOP_SECONDS)
-    have_ended = has_ended and has_sent and has_scanned and has_copied
-    if have_ended and signal.SIGINT in came:
-        raise KeyboardInterrupt
-    return have_ended
-
-
-def keep_alive(threads: Sequence[Lasting], server: Server, web: Web) -> None:
-    """Have the main loop start these threads, those of consoles and that of the log
-    again where an exception ends them, and the page tell of it."""
-    handlers = logging.getLogger().handlers
-    logs = [one.thread for one in handlers if isinstance(one, LogThread)]
-
-    def lasting() -> list[Lasting]:
-        return [*threads, *logs, *web.consoles.threads()]
-
-    web.health.threads = server.lasting = lasting
-
-
-def stop_at_signals(server: Server) -> list[int]:
-    """Let SIGTERM and SIGINT stop a server. Return a list that gets their numbers."""
-    came: list[int] = []
-
-    def stop(number: int, frame: Any) -> None:
-        came.append(number)
-        server.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return came
-
-
-def repeated_work(scanner: Scanner, web: Web, own: str) -> list["Repeated"]:
-    """:param own: address at which this machine reaches the service."""
-    update, written = web.consoles.update, web.store.database.written
-    threads = [
-        Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
-        Repeated("uses", web.store.accounts.write_uses, USES_SECONDS),
-        Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written),
-    ]
-    if web.settings.notify:
-        notices = Notices(web.store, web.settings.notify, web.health)
-        threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
-    if os.environ.get("NOTIFY_SOCKET"):
-        threads.append(heartbeat(own))
-    return threads
-
-
-def heartbeat(address: str) -> "Repeated":
-    """Return a thread that calls the service and tells systemd when it answers: so
-    systemd's watchdog restarts a service that hangs."""
-    watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
-    interval = watchdog / 3 or HEARTBEAT_SECONDS
-
-    def beat() -> None:
-        if answers(address, min(interval, MAX_ANSWER_SECONDS)):
-            notify("READY=1", "WATCHDOG=1")
-
-    return Repeated("heartbeat", beat, interval)
-
-
-Work = Callable[[], None]
-
-
-class Repeated(Lasting):
-    """Calls `work` again and again until it is stopped, with a pause in seconds that
-    `wake` ends: no other thread clears that event."""
-
-    def __init__(
-        self, name: str, work: Work, pause: float, wake: threading.Event | None = None
-    ) -> None:
-        super().__init__(name, self.run)
-        self._part, self._pause, self._wake = work, pause, wake or threading.Event()
-        self._is_stopping = False
-
-    def run(self) -> None:
-        while not self._is_stopping:
-            failed = True
-            with logged_problems(f"The thread {self.name} failed"):
-                self._part()
-                failed = False
-            self.has_failed = failed
-            self._wake.wait(self._pause)
-            self._wake.clear()
-
-    def stop(self, wait: float | None = None) -> bool:
-        """Return whether it has ended after `wait` seconds."""
-        self._is_stopping = True
-        self._wake.set()
-        return self.wait(wait)
-
-
-# Commands: notices ---
-
-# How servers take a title and a text, by the word before an address: the pattern of the
-# addresses that need no word, without their scheme, and what is sent, as JSON if it is
-# no text. The first one that fits counts. Sources: docs.ntfy.sh/publish, the source of
-# gotify/server (api/message.go), and "Execute Webhook" in Discord's documentation.
-NOTICE_FORMS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "discord": (
-        r"(\w+\.)?discord(app)?\.com/api/.+",
-        lambda title, text: {
-            "content": f"**{title}**\n{text}",
-            "allowed_mentions": {"parse": []},
-        },
-    ),
-    "gotify": (
-        r"[^?]+/message\?(.*&)?token=.+",
-        lambda title, text: {"title": title, "message": text},
-    ),
-    "ntfy": (r"[^/]+/[\w-]+/?(\?.*)?", lambda title, text: text),
-    "json": (r".*", lambda title, text: {"title": title, "text": text}),
-}
-
-
-def notice_form(address: str) -> tuple[str, str]:
-    """Return the word for an address of the setting `notify`, and its URL."""
-    if word := NOTICE_WORD.match(address):
-        return word[1], address[word.end() :]
-    place, forms = address.partition("://")[2], NOTICE_FORMS.items()
-    return next(word for word, row in forms if re.fullmatch(row[0], place)), address
-
-
-def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
-    """Send a notice. Return whether it was taken, and the status of the answer, or what
-    went wrong: any other text may quote what is secret in the address."""
-    word, url = notice_form(address)
-    body, kind = NOTICE_FORMS[word][1](title, text), "text/plain"
-    if not isinstance(body, str):
-        body, kind = json.dumps(body), "application/json"
-    headers = {"Title": title, "Content-Type": kind}
-    try:
-        status, _ = fetch(url, body.encode(), headers)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        name = "timed out" if isinstance(error, TimeoutError) else type(error).__name__
-        return False, getattr(error, "strerror", None) or name
-    reason = http.client.responses.get(status, "")
-    return 200 <= status < 300, f"{status} {reason}".rstrip()
-
-
-def post_notices(
-    addresses: Iterable[str], title: str, text: str, askers: Askers
-) -> dict[str, tuple[bool, str]]:
-    """Send a notice to all addresses at once, and return what `post_notice` does."""
-    calls = {one: functools.partial(post_notice, one, title, text) for one in addresses}
-    found, late = askers.ask(calls, MAX_ANSWER_SECONDS), (False, "timed out")
-    return {one: row if isinstance(row, tuple) else late for one, row in found.items()}
-
-
-class Notices:
-    """What the addresses of the setting `notify` are told of all queues, and of the
-    service's health."""
-
-    def __init__(self, store: Store, addresses: Iterable[str], health: Health) -> None:
-        self.store, self.addresses, self.health = store, addresses, health
-        self._askers = Askers()
-        self._failed: set[str] = set()  # addresses, at the last try
-        self._known: set[tuple[str, str]] = set()
-        self._faults: dict[tuple[str, str], str] = {}  # messages that were told
-        self._new()  # what ended before is no news
-
-    def send(self) -> None:
-        """Send what is new as one message, so that 300 items are one."""
-        rows = self._changed_faults()
-        with logged_problems("The news could not be read"):
-            rows += self._new()
-        if not rows:
-            return
-        counts = collections.Counter(row["status"] for row in rows)
-        names = {"problem": "problems"} if counts["problem"] > 1 else {}
-        titles = [f"{counts[status]} {names.get(status, status)}" for status in counts]
-        lines = [NOTICES[row["status"]].format_map(row) for row in rows]
-        if len(lines) > MAX_NOTICE_LINES:
-            lines[MAX_NOTICE_LINES:] = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
-        text = "\n".join(map(printable, lines)).encode()[:MAX_NOTICE_BYTES]
-        self._post(f"catalogd: {', '.join(titles)}", text.decode(errors="ignore"))
-
-    def _new(self) -> list[Row]:
-        rows = self.store.news(NEWS_SECONDS / 86400)
-        known, self._known = self._known, {(row["id"], row["time"]) for row in rows}
-        return [row for row in rows if (row["id"], row["time"]) not in known]
-
-    def _changed_faults(self) -> list[Row]:
-        """Return the faults that have begun since the last call, or have ended. One
-        goes on where only its message changes."""
-        faults = self.health.state()["faults"]
-        now = {(fault["about"], fault["id"]): fault["message"] for fault in faults}
-        before, self._faults = self._faults, now
-        begun = [("problem", now[key]) for key in now if key not in before]
-        ended = [("solved", before[key]) for key in before if key not in now]
-        return [{"status": status, "name": name} for status, name in (*begun, *ended)]
-
-    def _post(self, title: str, text: str) -> None:
-        answers = post_notices(self.addresses, title, text, self._askers)
-        for address, (is_taken, told) in answers.items():
-            if not is_taken and address not in self._failed:
-                host = urllib.parse.urlsplit(address).hostname
-                log.warning("%s was not notified: %s.", host, told)
-        self._failed = {name for name, (is_taken, _) in answers.items() if not is_taken}
-
-
-# Commands: calls ---
-
-
-def answers(address: str, timeout: float) -> bool:
-    """Return whether the service at an address answers `GET /healthz` with 200."""
-    try:
-        return fetch(f"{address}healthz", timeout=timeout)[0] == 200
-    except (OSError, http.client.HTTPException):
-        return False
-
-
-def fetch(
-    url: str,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    timeout: float | None = None,
-) -> tuple[int, bytes]:
-    """Return status and body of an answer: of a GET, or of a POST with a body. It
-    follows no redirect. The timeout is in seconds, by default `MAX_ANSWER_SECONDS`, for
-    the connection and for each part of the answer.
-    :raises OSError, http.client.HTTPException, ValueError:"""
-    parts = urllib.parse.urlsplit(url)
-    is_https = parts.scheme == "https"
-    connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
-    place = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    method, seconds = "GET" if body is None else "POST", timeout or MAX_ANSWER_SECONDS
-    with contextlib.closing(connect(parts.netloc, timeout=seconds)) as call:
-        call.request(method, place, body, {**(headers or {}), "Connection": "close"})
-        answer = call.getresponse()
-        return answer.status, answer.read(MAX_ANSWER_BYTES)
-
-
-def notify(*states: str) -> None:
-    """Send states to systemd, if it started the service with Type=notify. See
-    sd_notify(3)."""
-    if address := os.environ.get("NOTIFY_SOCKET"):
-        link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        # A shell may have the variable of a service that has ended.
-        with link, contextlib.suppress(OSError):
-            link.sendto("\n".join(states).encode(), re.sub("^@", "\0", address))
-
-
-# Commands: addresses ---
-
-
-@logged_problems("The addresses could not be printed")
-def greet(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
-    """Print what is served, where, and how to create the first account.
-    :param open: show it in a browser."""
-    addresses = list(page_addresses(server, web.settings))
-    first = addresses[0]
-    print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
-    print("Open in a browser:", *addresses, sep="\n    ")
-    if "//ADDRESS:" in first:
-        print("ADDRESS is the machine that runs this container. Set [server] base_url.")
-    if not web.store.accounts.exist():
-        code = web.store.accounts.setup_code
-        first = f"{first}#setup={code}"
-        print("There is no account yet. Create the first one with this link:")
-        print(f"    {first}", f"Setup code: {code}", sep="\n")
-    print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
-    if open:
-        webbrowser.open(first)
-
-
-def page_addresses(
-    server: Server, settings: Settings, is_named: bool = True
-) -> Iterator[str]:
-    """Yield the addresses that people on the LAN can open, the most likely first.
-
-    :param is_named: whether the name of this machine is one, which may take seconds to
-        resolve."""
-    if settings.base_url:
-        yield f"{settings.base_url}/"
-    port = server.shown_port
-    if os.environ.get("CATALOGD_CONTAINER"):  # whose own addresses lead nowhere
-        if not settings.base_url:
-            yield http_address("ADDRESS", port)
-    elif settings.host not in WILDCARDS:
-        yield http_address(settings.host, port)
-    else:
-        names = [local_name()] if is_named else []
-        for host in filter(None, [*lan_hosts(WILDCARDS[settings.host]), *names]):
-            yield http_address(host, port)
-
-
-def http_address(host: str, port: int) -> str:
-    host = f"[{host}]" if ":" in host else host
-    return f"http://{host}/" if port == 80 else f"http://{host}:{port}/"
-
-
-def lan_hosts(versions: Sequence[int]) -> list[str]:
-    """Return the own addresses, of these versions of IP, that others can open: those of
-    version 6, or of a network that assigns none, where there are no better ones."""
-    found = collections.defaultdict(list)
-    for one in own_addresses():
-        if one.version in versions:
-            rank = (one.is_loopback, one.is_link_local, one.version)
-            found[rank].append(str(one))
-    return found[min(found)] if found else ["localhost"]
-
-
-def local_name() -> str:
-    """Return the name that mDNS gives this machine, or "" where it does not resolve."""
-    name = f"{socket.gethostname().partition('.')[0]}.local"
-    try:
-        return name if socket.getaddrinfo(name, None) else ""
-    except OSError:
-        return ""
-
-
-def own_address(host: str, port: int) -> str:
-    """Return the address at which this machine itself reaches the service."""
-    everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-    return http_address(everywhere.get(host, host), port)
 
 
 # Commands: scan ---

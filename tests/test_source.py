@@ -1,13 +1,16 @@
 """What the source says of itself, and that it stays true."""
 
 import ast
+import bisect
 import configparser
+import dis
 import functools
 import inspect
 import operator
 import pathlib
 import re
 import sys
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -111,19 +114,62 @@ def test_a_sign_names_the_section_that_it_is_in() -> None:
         ("subprocess.", {"Consoles"}),
         (
             "threading.",
-            {"Store", "Scanner", "Downloads", "Server", "Consoles", "Web", "Commands"},
+            {"Store", "Disk", "Scanner", "Inbox", "Downloads", "Server", "Consoles"}
+            | {"Web", "Service"},
         ),
         ("waitress.", {"Server"}),
-        ("os.scandir", {"Scanner"}),
+        ("os.scandir", {"Disk"}),
         ("platformdirs.", {"Commands"}),
         ("argparse.", {"Commands"}),
-        ("print(", {"Commands"}),
+        ("print(", {"Service", "Commands"}),
     ],
 )
 def test_a_module_is_used_in_its_sections_alone(use: str, where: set[str]) -> None:
     pattern = re.compile(rf"(?<![\w.]){re.escape(use)}")
     found = {name for name, text in sections().items() if pattern.search(code(text))}
     assert found and found <= where
+
+
+# What uses a name of a section below it, and why. A class that is only a hint in quotes
+# is no use.
+USED_EARLY = {
+    ("Disks.__init__", "Inbox"): "a walk of its folder tidies the inbox's parts",
+    ("Web.__init__", "read_translations"): "the files of the page's languages",
+}
+
+
+def test_each_section_uses_only_those_above_it() -> None:
+    """In every function too: what a reader has not met yet is needed nowhere."""
+    order = list(sections())
+    firsts = [SOURCE.count("\n", 0, found.start()) for found in BANNER.finditer(SOURCE)]
+
+    def section(line: int) -> int:
+        return bisect.bisect(firsts, line) - 1  # -1 is the head of the file
+
+    names = list(uses(compile(SOURCE, str(PATH), "exec")))
+    defined = {name: line for line, name, where in reversed(names) if not where}
+    early = {
+        (where, name)
+        for line, name, where in names
+        if where and section(defined.get(name, 0)) > section(line)
+    }
+    assert len(order) == len(firsts) > 10 and len(defined) > 500
+    assert early == set(USED_EARLY)
+
+
+def uses(program: types.CodeType) -> Iterator[tuple[int, str, str]]:
+    """Yield line, name and function of all that is used of a module, or, with "" as
+    the function, is defined in it."""
+    line, is_module = program.co_firstlineno, program.co_name == "<module>"
+    for step in dis.get_instructions(program):
+        line = step.positions.lineno or line if step.positions else line
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield line, step.argval, program.co_qualname
+        elif step.opname == "STORE_NAME" and is_module:
+            yield line, step.argval, ""
+    for constant in program.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from uses(constant)
 
 
 def code(text: str) -> str:
