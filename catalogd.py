@@ -8137,7 +8137,14 @@ class Latest(Generic[T]):
 class Web:
     """The service over HTTP: `app` is the WSGI application."""
 
-    def __init__(self, store: Store, settings: Settings, scanner: Scanner) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        scanner: Scanner,
+        languages: tuple[dict[str, Any], Mapping[str, str]] | None = None,
+    ) -> None:
+        """:param languages: what `read_translations` returned (default: English)"""
         self.store = store
         self.settings = settings
         self.scanner = scanner
@@ -8145,7 +8152,7 @@ class Web:
         self.backups = Backups(database.path, database.clock, settings)
         self.consoles = Consoles(store, settings)
         self.health = Health(scanner, self.backups, self.consoles)
-        self.translations, self.health.languages = read_translations(database.folder)
+        self.translations, self.health.languages = languages or ({}, {})
         for line in self.health.languages.values():
             log.warning("%s", line)
         self.guessed_at = Recent[float](MAX_GUESS_ADDRESSES)  # what the log tells
@@ -18374,7 +18381,8 @@ def serve_store(args: argparse.Namespace, settings: Settings, store: Store) -> b
     """Scan and serve, and return whether all threads have ended."""
     with exclusive(args.data_dir, "serve"):
         scanner = Scanner(store, settings)
-        web = Web(store, settings, scanner)
+        languages = read_translations(store.database.folder)
+        web = Web(store, settings, scanner, languages)
         server = listen(web, args.also)
         tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
         with service_file(server, web):

@@ -447,7 +447,8 @@ def run(args: argparse.Namespace, home: Household, folder: str) -> bool:
     if os.environ.get("CATALOGD_CONTAINER"):  # whose port is one of this machine's
         settings = dataclasses.replace(settings, base_url=f"http://localhost:{port}")
     scanner = catalogd.Scanner(home.store, settings)
-    web = catalogd.Web(home.store, settings, scanner)
+    languages = catalogd.read_translations(home.store.database.folder)
+    web = catalogd.Web(home.store, settings, scanner, languages)
     server = catalogd.listen(web, args.also)
     tempfile.tempdir = home.store.database.folder
     scanner.scan()

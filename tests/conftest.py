@@ -270,7 +270,8 @@ def service(
 ) -> catalogd.Web:
     """A service in which also the wait after wrong passwords ends by the clock: a test
     may itself be stopped for a second."""
-    web = catalogd.Web(store, settings, scanner)
+    languages = catalogd.read_translations(store.database.folder)
+    web = catalogd.Web(store, settings, scanner, languages)
     web.passwords.throttle.clock = clock
     return web
 

@@ -52,7 +52,8 @@ def running(fill: Callable[[pathlib.Path], None]) -> Iterator[Demo]:
         settings = catalogd.Settings(folders=(str(games),), host="127.0.0.1", port=0)
         scanner = catalogd.Scanner(store, settings)
         scanner.scan()
-        web = catalogd.Web(store, settings, scanner)
+        languages = catalogd.read_translations(store.database.folder)
+        web = catalogd.Web(store, settings, scanner, languages)
         address = stack.enter_context(served(web))
         yield Demo(address, store, scanner)
 

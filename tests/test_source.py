@@ -134,7 +134,6 @@ def test_a_module_is_used_in_its_sections_alone(use: str, where: set[str]) -> No
 # is no use.
 USED_EARLY = {
     ("Disks.__init__", "Inbox"): "a walk of its folder tidies the inbox's parts",
-    ("Web.__init__", "read_translations"): "the files of the page's languages",
 }
 
 
