@@ -6861,10 +6861,14 @@ def let_kernel_wait(sock: socket.socket, seconds: float) -> None:
     """On Linux, have each call that sends wait for the client in the kernel, which
     raises BlockingIOError after this time. Python would run for every few KiB."""
     if sys.platform == "linux":
-        limit = struct.pack("@ll", *divmod(int(seconds * 1e6), 1_000_000))
-        # It fails on a 32-bit system with times of 64 bits, where Python waits on.
+        option = socket.SOL_SOCKET, socket.SO_SNDTIMEO
+        # An emulated system may know no such option, and Python waits on.
         with contextlib.suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            # Seconds and microseconds: on systems of 32 bits, Debian 12 has them in as
+            # many each, Debian 13 in 64.
+            layout = "=qq" if len(sock.getsockopt(*option, 16)) == 16 else "=ll"
+            limit = struct.pack(layout, *divmod(int(seconds * 1e6), 1_000_000))
+            sock.setsockopt(*option, limit)
             sock.settimeout(None)
 
 
@@ -7107,21 +7111,21 @@ class Channel(waitress.channel.HTTPChannel):
         file = getattr(data, "file", None)
         if not isinstance(file, Content):
             return int(super().write_soon(data))
-        timeout = self.adj.channel_timeout
+        timeout, size = self.adj.channel_timeout, data.remain  # above 2 GiB, no `len`
         self.socket.settimeout(timeout)
         try:
             with self.outbuf_lock:
                 self._flush_some(do_close=False)  # the head
             let_kernel_wait(self.socket, timeout / 8)  # several times a call
             with file:
-                file.send(self.socket, len(data), timeout)
+                file.send(self.socket, size, timeout)
         except OSError as error:
             self.hang_up()
             raise waitress.channel.ClientDisconnected from error
         finally:
             self.socket.settimeout(0)
             self.waiting_since = time.monotonic()
-        return len(data)
+        return int(size)
 
 
 # Server: main loop ---

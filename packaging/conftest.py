@@ -271,11 +271,16 @@ def entries(url: str, key: str) -> dict[str, str]:
     return {row["source"].rpartition("/")[2]: row["id"] for row in rows}
 
 
-def signed_in(url: str) -> Callable[..., Any]:
-    """Return a function that gives the JSON of calls of the page, as anna."""
+def session(url: str) -> str:
+    """Return the cookie of a sign-in of anna."""
     login = {"username": "anna", "password": "correct horse"}
     headers = call(f"{url}/web/login", "", login).headers
-    cookie = headers["Set-Cookie"].partition(";")[0]
+    return str(headers["Set-Cookie"].partition(";")[0])
+
+
+def signed_in(url: str) -> Callable[..., Any]:
+    """Return a function that gives the JSON of calls of the page, as anna."""
+    cookie = session(url)
 
     def page(path: str, fields: Any = None) -> Any:
         return json.loads(call(f"{url}/{path}", "", fields, Cookie=cookie).body)
