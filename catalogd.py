@@ -9559,8 +9559,11 @@ CSS = r""":root {
   --line: #dedbd1; --edge: #868c85; --accent: #0f6b5c; --on-accent: #fff;
   --soft: #dfece6; --warn: #744a00; --warn-soft: #f7e8c6; --bad: #9f2a1c;
   --bad-soft: #f9e0da; --shade: 0 1px 2px #1b211f14, 0 4px 14px #1b211f0d;
-  --veil: #1b211f73; --veiled: #929490; /* the ground below the veil */
-  --radius: 12px; color-scheme: light dark;
+  --ring: #0f6b5c12; --veiled: #929490; /* the ground below a dialog */
+  --radius-s: 10px; --radius-m: 12px; --radius-l: 16px; --radius-full: 99px;
+  --normal: 400; --medium: 550; --strong: 600; --bold: 700; /* weights */
+  --tight: -.02em; --wide: .06em; /* spacing of letters */
+  color-scheme: light dark;
   font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
   scroll-padding: 9rem 0 6rem; overflow-y: scroll; scrollbar-gutter: stable;
 }
@@ -9571,8 +9574,8 @@ CSS = r""":root {
     --ground: #131716; --surface: #1b211f; --ink: #e9eeeb; --muted: #9faca6;
     --line: #2d3633; --edge: #74817b; --accent: #7fd4bf; --on-accent: #06281f;
     --soft: #1d3932; --warn: #f0c36a; --warn-soft: #3a2e12; --bad: #ffb1a3;
-    --bad-soft: #47211b; --shade: 0 1px 2px #0006, 0 4px 14px #0003; --veil: #000a;
-    --veiled: #060807;
+    --bad-soft: #47211b; --shade: 0 1px 2px #0006, 0 4px 14px #0003;
+    --ring: #7fd4bf12; --veiled: #060807;
   }
 }
 
@@ -9586,19 +9589,25 @@ body {
   min-height: 100vh; margin: 0; background: var(--ground); color: var(--ink);
   text-align: left; /* by the page's direction, not by that of each name */
 }
-:dir(rtl) > body { text-align: right; }
-:dir(rtl) :is(.progress, .cover-progress) span { transform-origin: 100% 50%; }
+[dir="rtl"] > body { text-align: right; }
+[dir="rtl"] :is(.progress, .cover-progress) span { transform-origin: 100% 50%; }
 h1, h2, h3, h4, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
-h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
-h2 { font-size: 1.25rem; font-weight: 650; letter-spacing: -.01em; line-height: 1.3; }
-h3 { font-size: 1rem; font-weight: 600; line-height: 1.3; }
+h1 {
+  font-size: 1.625rem; font-weight: var(--bold); letter-spacing: var(--tight);
+  line-height: 1.2;
+}
+h2 {
+  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
+  line-height: 1.3;
+}
+h3 { font-size: 1rem; font-weight: var(--strong); line-height: 1.3; }
 :is(h2, h3) { overflow-wrap: break-word; }
 h1 { overflow-wrap: anywhere; hyphens: auto; }
 a { color: var(--accent); }
 code { font: .875rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
 :focus-visible {
-  outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 8px;
+  outline: 3px solid var(--accent); outline-offset: 2px; border-radius: var(--radius-s);
 }
 main:focus-visible { outline: none; }
 .unseen {
@@ -9612,8 +9621,8 @@ main:focus-visible { outline: none; }
 .meta { color: var(--muted); font-size: .875rem; font-variant-numeric: tabular-nums; }
 .lead { color: var(--muted); font-size: .875rem; }
 .card {
-  background: var(--surface); border: 1px solid var(--line); border-radius: 16px;
-  box-shadow: var(--shade);
+  background: var(--surface); border: 1px solid var(--line);
+  border-radius: var(--radius-l); box-shadow: var(--shade);
 }
 
 /* Controls */
@@ -9621,9 +9630,9 @@ button, .button, input, select, textarea { font: inherit; color: inherit; }
 button, .button {
   display: inline-flex; align-items: center; justify-content: center; gap: .5rem;
   min-height: 2.5rem; padding: .4rem 1rem; border: 1px solid var(--edge);
-  border-radius: 10px; background: var(--surface); color: var(--ink);
-  font-size: .875rem; font-weight: 600; line-height: 1.2; text-decoration: none;
-  cursor: pointer; touch-action: manipulation;
+  border-radius: var(--radius-s); background: var(--surface); color: var(--ink);
+  font-size: .875rem; font-weight: var(--strong); line-height: 1.2;
+  text-decoration: none; cursor: pointer; touch-action: manipulation;
 }
 button.primary {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
@@ -9644,8 +9653,8 @@ button.wide { width: 100%; min-height: 2.875rem; }
 .icon-button[aria-pressed="true"] { background: var(--soft); color: var(--accent); }
 input, select, textarea {
   width: 100%; min-height: 2.75rem; padding: .5rem .75rem;
-  border: 1px solid var(--edge); border-radius: 10px; background: var(--surface);
-  font-size: 1rem;
+  border: 1px solid var(--edge); border-radius: var(--radius-s);
+  background: var(--surface); font-size: 1rem;
 }
 input::placeholder { color: var(--muted); opacity: 1; }
 textarea { resize: vertical; }
@@ -9654,9 +9663,9 @@ input[type="checkbox"] {
   accent-color: var(--accent); flex: none;
 }
 .field { display: grid; gap: .3rem; align-content: end; min-width: 0; }
-.field span { font-size: .875rem; font-weight: 550; }
+.field span { font-size: .875rem; font-weight: var(--medium); }
 .field small {
-  margin-inline-start: .5rem; font-weight: 400; font-size: .75rem;
+  margin-inline-start: .5rem; font-weight: var(--normal); font-size: .75rem;
   color: var(--muted);
 }
 .check {
@@ -9668,14 +9677,14 @@ input[type="checkbox"] {
 .spinner {
   display: inline-block; width: 1em; height: 1em; margin-inline-end: .6em;
   vertical-align: -.12em; border: 2px solid currentColor;
-  border-inline-end-color: transparent; border-radius: 50%;
+  border-inline-end-color: transparent; border-radius: var(--radius-full);
   animation: turn .9s linear infinite;
 }
 @keyframes turn { to { transform: rotate(1turn); } }
 .mark {
-  display: inline-block; padding: .05rem .5rem; border-radius: 99px;
-  background: var(--soft); color: var(--accent); font-size: .75rem; font-weight: 600;
-  line-height: 1.4rem;
+  display: inline-block; padding: .05rem .5rem; border-radius: var(--radius-full);
+  background: var(--soft); color: var(--accent); font-size: .75rem;
+  font-weight: var(--strong); line-height: 1.4rem;
 }
 .mark:is(.offline, .partly, .incomplete) {
   background: var(--warn-soft); color: var(--warn);
@@ -9686,7 +9695,7 @@ input[type="checkbox"] {
   background: var(--line); color: var(--ink);
 }
 .progress, .cover-progress { display: block; background: var(--line); }
-.progress { height: .5rem; border-radius: 99px; overflow: hidden; }
+.progress { height: .5rem; border-radius: var(--radius-full); overflow: hidden; }
 .cover-progress { position: absolute; inset: auto 0 0; height: .4rem; }
 :is(.progress, .cover-progress) span {
   display: block; height: 100%; background: var(--accent); transform-origin: 0 50%;
@@ -9696,24 +9705,24 @@ input[type="checkbox"] {
 /* Around the views */
 .skip {
   position: fixed; z-index: 9; top: -6rem; inset-inline-start: 1rem;
-  padding: .75rem 1rem; border-radius: 10px; background: var(--accent);
+  padding: .75rem 1rem; border-radius: var(--radius-s); background: var(--accent);
   color: var(--on-accent);
 }
 .skip:focus { top: 1rem; }
 .bar { position: sticky; z-index: 6; top: 0; }
 .bar p {
   padding: .4rem 1rem; background: var(--warn-soft); color: var(--warn);
-  font-size: .875rem; font-weight: 550; text-align: center;
+  font-size: .875rem; font-weight: var(--medium); text-align: center;
 }
 .top {
   display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 2rem;
   max-width: 160rem; margin: 0 auto; padding: .875rem 2rem .5rem;
 }
 .brand {
-  display: flex; align-items: center; gap: .65rem; font-weight: 700;
-  font-size: 1.25rem; letter-spacing: -.02em;
+  display: flex; align-items: center; gap: .65rem; font-weight: var(--bold);
+  font-size: 1.25rem; letter-spacing: var(--tight);
 }
-.logo { display: block; width: 2rem; height: 2rem; border-radius: 8px; }
+.logo { display: block; width: 2rem; height: 2rem; border-radius: var(--radius-s); }
 .who {
   margin-inline-start: auto; color: var(--muted); font-size: .875rem; overflow: hidden;
   text-overflow: ellipsis; white-space: nowrap;
@@ -9721,13 +9730,14 @@ input[type="checkbox"] {
 .top nav { display: flex; gap: .25rem; }
 .top nav a {
   display: flex; align-items: center; gap: .5rem; min-height: 2.5rem;
-  padding: .3rem .9rem; border-radius: 10px; color: var(--muted); font-size: 1rem;
-  font-weight: 550; text-decoration: none;
+  padding: .3rem .9rem; border-radius: var(--radius-s); color: var(--muted);
+  font-size: 1rem; font-weight: var(--medium); text-decoration: none;
 }
 .top nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .count {
-  min-width: 1.3rem; padding: 0 .35rem; border-radius: 99px; background: var(--accent);
-  color: var(--on-accent); font-size: .75rem; line-height: 1.3rem; text-align: center;
+  min-width: 1.3rem; padding: 0 .35rem; border-radius: var(--radius-full);
+  background: var(--accent); color: var(--on-accent); font-size: .75rem;
+  line-height: 1.3rem; text-align: center;
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .view { max-width: 160rem; margin: 0 auto; padding: 0 2rem 6rem; }
@@ -9746,13 +9756,13 @@ input[type="checkbox"] {
 #app > .toasts.high { top: 4.5rem; bottom: auto; }
 .toast {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
-  gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem; border-radius: 12px;
-  background: var(--ink); color: var(--ground);
+  gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem;
+  border-radius: var(--radius-m); background: var(--ink); color: var(--ground);
   font-size: 1rem; animation: rise .18s ease-out;
 }
 .toast p { flex: 1 1 8rem; padding: .5rem 0; overflow-wrap: break-word; }
 .toast .icon-button, .toast .plain { color: inherit; }
-.toast .plain { font-weight: 700; text-decoration: underline; }
+.toast .plain { font-weight: var(--bold); text-decoration: underline; }
 .toast.bad { background: var(--bad); color: var(--ground); }
 .toast :focus-visible { outline-color: currentColor; outline-offset: -4px; }
 @keyframes rise { from { opacity: 0; transform: translateY(.5rem); } }
@@ -9776,7 +9786,6 @@ input[type="checkbox"] {
 .door {
   display: grid; grid-template-columns: minmax(0, 25rem); place-content: center;
   min-height: 100vh; padding: 1.5rem min(1rem, 4vw);
-  --ring: color-mix(in oklab, var(--accent) 7%, transparent);
   background: /* whole circles, which a card of usual size leaves in sight */
     radial-gradient(circle, var(--ring) 26vmin, transparent calc(26vmin + 1px)),
     radial-gradient(circle, var(--ring) 37vmin, transparent calc(37vmin + 1px)),
@@ -9785,7 +9794,8 @@ input[type="checkbox"] {
 .door .card { padding: min(2rem, 7vw); }
 .door-head { display: grid; gap: .35rem; margin-bottom: 1.5rem; }
 .door-head .logo {
-  width: 3.25rem; height: 3.25rem; margin-bottom: .65rem; border-radius: 13px;
+  width: 3.25rem; height: 3.25rem; margin-bottom: .65rem;
+  border-radius: var(--radius-m);
 }
 .door-head p { color: var(--muted); }
 .door .chips { justify-content: center; margin-top: 1rem; }
@@ -9810,25 +9820,26 @@ input[type="checkbox"] {
   position: absolute; inset-inline-start: .8rem; top: .8rem; color: var(--muted);
   pointer-events: none;
 }
-.search input { padding-inline-start: 2.6rem; border-radius: 99px; }
+.search input { padding-inline-start: 2.6rem; border-radius: var(--radius-full); }
 .search kbd {
   position: absolute; inset-inline-end: .7rem; top: .7rem; width: 1.35rem;
-  border-radius: 5px; border: 1px solid var(--line); color: var(--muted);
+  border-radius: var(--radius-s); border: 1px solid var(--line); color: var(--muted);
   font: .75rem/1.3rem system-ui; text-align: center; pointer-events: none;
 }
 .search input:not(:placeholder-shown) + kbd, .search :focus + kbd { display: none; }
 .view > .note { margin: .75rem 0 0; }
 .chips { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem; }
 .chip {
-  display: block; min-height: 2.125rem; padding: .1rem .85rem; border-radius: 99px;
-  flex: none; max-width: 100%; border-color: var(--line); background: none;
+  display: block; min-height: 2.125rem; padding: .1rem .85rem;
+  border-radius: var(--radius-full); flex: none; max-width: 100%;
+  border-color: var(--line); background: none;
   font-size: .875rem;
 }
 .chip[aria-pressed="true"] {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
 }
 .chip-count {
-  margin-inline-start: .15rem; color: var(--muted); font-weight: 450;
+  margin-inline-start: .15rem; color: var(--muted); font-weight: var(--normal);
   font-variant-numeric: tabular-nums;
 }
 .chip[aria-pressed="true"] .chip-count { color: inherit; }
@@ -9847,15 +9858,18 @@ input[type="checkbox"] {
 .uploads ul { max-height: 45vh; overflow: auto; }
 .dropping {
   position: fixed; z-index: 9; inset: .75rem; display: grid; place-items: center;
-  border: 3px dashed var(--accent); border-radius: 16px; background: var(--soft);
-  color: var(--accent); font-size: 1.25rem; font-weight: 650; opacity: .95;
+  border: 3px dashed var(--accent); border-radius: var(--radius-l);
+  background: var(--soft); color: var(--accent); font-size: 1.25rem;
+  font-weight: var(--bold); opacity: .95;
   pointer-events: none;
 }
 .summary {
   display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem;
   padding: 1.25rem 0 12px;
 }
-.summary p:first-child { font-size: 1.25rem; font-weight: 650; letter-spacing: -.01em; }
+.summary p:first-child {
+  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
+}
 .front { display: flex; align-items: start; gap: 1.75rem; padding-top: 1rem; }
 .front:empty { display: none; }
 .shelf {
@@ -9864,7 +9878,7 @@ input[type="checkbox"] {
   scrollbar-width: thin; scrollbar-color: var(--line) transparent;
 }
 .shelf h2 { margin-bottom: .5rem; white-space: nowrap; }
-@media (width < 60em) {
+@media not all and (min-width: 60em) {
   .shelf { display: none; }
 }
 .shelf :is(.size, .newer) { display: none; }
@@ -9881,15 +9895,17 @@ input[type="checkbox"] {
 .first-run .step, .first-run .step.is-done {
   display: grid; align-content: start; gap: .35rem;
 }
-.first-run .step p { max-width: none; margin: 0; font-weight: 400; text-wrap: wrap; }
+.first-run .step p {
+  max-width: none; margin: 0; font-weight: var(--normal); text-wrap: wrap;
+}
 .first-run .actions:empty { display: none; }
 .step.is-done h3 { color: var(--muted); }
-.scanning { color: var(--accent); font-size: .875rem; font-weight: 550; }
+.scanning { color: var(--accent); font-size: .875rem; font-weight: var(--medium); }
 .entries { display: grid; align-content: start; }
 .entries.covers { gap: 20px; }
 .cover {
   display: block; width: 100%; height: auto; aspect-ratio: 1;
-  border-radius: var(--radius); background: var(--line); object-fit: cover;
+  border-radius: var(--radius-m); background: var(--line); object-fit: cover;
 }
 .drawn {
   position: relative; overflow: hidden; font-size: calc(var(--cover) * .135);
@@ -9902,12 +9918,12 @@ input[type="checkbox"] {
 .drawn circle { fill: oklch(.82 .14 calc(var(--hue) + 45) / .13); }
 .cover-name {
   --lines: 4;
-  position: absolute; inset: .67em .67em auto; font-weight: 750; line-height: 1.08;
-  letter-spacing: -.025em; hyphens: auto;
+  position: absolute; inset: .67em .67em auto; font-weight: var(--bold);
+  line-height: 1.08; letter-spacing: var(--tight); hyphens: auto;
 }
 .initials {
   position: absolute; inset: 0; display: grid; place-items: center; font-size: 2.9em;
-  font-weight: 750; letter-spacing: -.02em;
+  font-weight: var(--bold); letter-spacing: var(--tight);
 }
 .entry { position: relative; display: grid; min-width: 0; }
 .cover-name, .entry-name, .item-text h3, .next-title > :last-child {
@@ -9915,7 +9931,7 @@ input[type="checkbox"] {
   -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
 }
 .entry-name {
-  color: var(--ink); font-size: 1rem; font-weight: 600; line-height: 1.3rem;
+  color: var(--ink); font-size: 1rem; font-weight: var(--strong); line-height: 1.3rem;
   text-decoration: none;
 }
 a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
@@ -9934,11 +9950,12 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   background: none; border-color: var(--line); color: var(--muted);
   font-variant-numeric: tabular-nums;
 }
-.choice { display: contents; cursor: pointer; user-select: none; }
+.choice { display: contents; cursor: pointer; }
+.choice { -webkit-user-select: none; user-select: none; }
 .choice input, .part-choice input {
   appearance: none; display: grid; place-items: center; width: min(1.625rem, 8vw);
   height: min(1.625rem, 8vw);
-  border: 2px solid var(--edge); border-radius: 50%; padding: 0;
+  border: 2px solid var(--edge); border-radius: var(--radius-full); padding: 0;
   background: var(--surface);
 }
 .choice input:checked, .part-choice input:checked {
@@ -9949,7 +9966,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   border: solid var(--on-accent); border-width: 0 0 2.5px 2.5px;
 }
 .entry-cover {
-  position: relative; display: block; border-radius: var(--radius); overflow: hidden;
+  position: relative; display: block; border-radius: var(--radius-m); overflow: hidden;
 }
 .selected .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
 .is-away .cover { opacity: .4; filter: grayscale(.7); }
@@ -9967,12 +9984,14 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   z-index: 1; grid-area: 2 / 1 / 3 / 3; align-self: center; padding: 0 .5rem;
   font-size: .875rem; word-break: break-all; /* in one line */
 }
-.covers .entry:has(.cover-name) {
-  & .entry-name { position: absolute; inset: 0; grid-area: auto; opacity: 0; }
-  & .entry-cover:has(+ * > :focus-visible) { outline: 3px solid var(--accent); }
+.covers .entry:has(.cover-name) .entry-name {
+  position: absolute; inset: 0; grid-area: auto; opacity: 0;
+}
+.covers .entry:has(.cover-name) .entry-cover:has(+ * > :focus-visible) {
+  outline: 3px solid var(--accent);
 }
 .covers .meta {
-  grid-area: 3 / 1 / 4 / 3; flex-wrap: wrap; gap: 0 .35rem; max-height: 2lh;
+  grid-area: 3 / 1 / 4 / 3; flex-wrap: wrap; gap: 0 .35rem; max-height: 2.9em;
   margin-top: .35rem; font-size: .75rem;
 }
 .covers :is(.marks, .send, input) {
@@ -9986,7 +10005,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
 .covers .mark {
-  padding: .2rem .45rem; border-radius: .75rem; box-shadow: var(--shade);
+  padding: .2rem .45rem; border-radius: var(--radius-m); box-shadow: var(--shade);
   line-height: 1.1rem; white-space: normal;
 }
 .covers .mark.completed {
@@ -9996,7 +10015,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .covers .mark.completed::before { content: "\2713"; font-size: .875rem; }
 .covers .choice input:not(:checked) { border-color: #fff; background: #0006; }
 .covers .send {
-  min-height: 2.375rem; padding: .2rem .9rem; border-radius: 99px;
+  min-height: 2.375rem; padding: .2rem .9rem; border-radius: var(--radius-full);
   background: var(--surface); box-shadow: 0 2px 10px #0003; font-size: .875rem;
   gap: .35rem;
 }
@@ -10005,7 +10024,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   grid-template-columns: var(--cover) minmax(0, 1fr) auto; align-items: center;
   gap: min(.875rem, 3vw); border-bottom: 1px solid var(--line);
 }
-.rows .cover, .rows .entry-cover { border-radius: 10px; }
+.rows .cover, .rows .entry-cover { border-radius: var(--radius-s); }
 .rows .entry-text {
   grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
 }
@@ -10014,7 +10033,8 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .rows .contents + .size::before { content: "\A0· "; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send {
-  z-index: 1; min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px;
+  z-index: 1; min-height: 2.5rem; padding: .4rem .9rem;
+  border-radius: var(--radius-full);
 }
 .entries.rows { --cover: min(3.5rem, 15vw); column-gap: 2.5rem; }
 
@@ -10025,10 +10045,10 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
     max-width: calc(100% - 1.2rem); margin-bottom: 3.4rem;
   }
   .covers .send:not(.is-queued, .is-again) {
-    width: 44px; padding: 0; border-radius: 50%; background: var(--accent);
-    color: var(--on-accent);
-    & > span { display: none; }
+    width: 44px; padding: 0; border-radius: var(--radius-full);
+    background: var(--accent); color: var(--on-accent);
   }
+  .covers .send:not(.is-queued, .is-again) > span { display: none; }
   .rows .send { min-height: 44px; }
 }
 
@@ -10037,19 +10057,22 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   margin: 0 auto; display: flex; align-items: center; gap: .5rem;
   max-width: calc(100vw - 1rem);
   padding: .6rem .75rem; padding-inline-start: 1.25rem; border: 1px solid var(--line);
-  border-radius: 16px; background: var(--surface); box-shadow: 0 8px 30px #0003;
-  white-space: nowrap;
+  border-radius: var(--radius-l); background: var(--surface);
+  box-shadow: 0 8px 30px #0003; white-space: nowrap;
 }
-.selection p { font-weight: 600; font-variant-numeric: tabular-nums; }
+.selection p { font-weight: var(--strong); font-variant-numeric: tabular-nums; }
 
 /* Details, and questions */
 dialog {
   max-width: none; max-height: none; padding: 0; border: 1px solid var(--line);
-  border-radius: 20px; background: var(--surface); color: var(--ink);
+  border-radius: var(--radius-l); background: var(--surface); color: var(--ink);
   box-shadow: 0 20px 60px #0005; overscroll-behavior: contain;
 }
 dialog[open] { animation: rise .16s ease-out; }
-dialog::backdrop { background: var(--veil); }
+dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
+@media (prefers-color-scheme: dark) {
+  dialog::backdrop { background: #000a; }
+}
 .sheet {
   width: min(52rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
   overflow-y: auto;
@@ -10059,7 +10082,8 @@ dialog::backdrop { background: var(--veil); }
 .glow {
   --cover: 52rem;
   position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .35;
-  mask-image: linear-gradient(#000, #0000); pointer-events: none;
+  -webkit-mask-image: linear-gradient(#000, #0000); pointer-events: none;
+  mask-image: linear-gradient(#000, #0000);
 }
 .glow .cover { filter: blur(40px) saturate(1.5); scale: 1.3; border-radius: 0; }
 .facts-head {
@@ -10088,24 +10112,24 @@ dialog::backdrop { background: var(--veil); }
 .send-bar .waits:empty { display: none; }
 .send-bar .meta { margin-inline-start: auto; }
 .send-bar .meta::first-letter { text-transform: uppercase; }
-@media (height >= 34em) {
+@media (min-height: 34em) {
   .send-bar { position: sticky; z-index: 1; bottom: 0; }
   .details { scroll-padding-bottom: 7rem; }
 }
 .facts .send {
-  min-height: 2.875rem; border-radius: 99px; padding: .4rem 1.4rem;
+  min-height: 2.875rem; border-radius: var(--radius-full); padding: .4rem 1.4rem;
   background: var(--accent); color: var(--on-accent);
 }
 .facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
-  padding-inline-end: 2.5rem; font-size: 1.625rem; letter-spacing: -.025em;
+  padding-inline-end: 2.5rem; font-size: 1.625rem; letter-spacing: var(--tight);
   line-height: 1.15;
   overflow-wrap: break-word; text-wrap: balance;
 }
 .parts { position: relative; margin-top: 1.5rem; }
 .parts h3 { padding: 1.25rem 0 .5rem; }
 .note {
-  padding: .6rem .9rem; margin-bottom: .5rem; border-radius: 10px;
+  padding: .6rem .9rem; margin-bottom: .5rem; border-radius: var(--radius-s);
   background: var(--warn-soft); color: var(--warn); font-size: .875rem;
 }
 .part {
@@ -10126,9 +10150,9 @@ dialog::backdrop { background: var(--veil); }
 .part-text > .meta { margin-inline-start: auto; }
 .part-name {
   display: flex; flex-wrap: wrap; gap: .15rem .6rem; align-items: center;
-  font-weight: 600; font-size: 1rem; overflow-wrap: break-word;
+  font-weight: var(--strong); font-size: 1rem; overflow-wrap: break-word;
 }
-.is-replaced .part-name { color: var(--muted); font-weight: 500; }
+.is-replaced .part-name { color: var(--muted); font-weight: var(--normal); }
 .part-actions { display: flex; }
 .part dl { width: 100%; margin-bottom: 1rem; }
 .description { white-space: pre-line; overflow-wrap: break-word; max-width: 60ch; }
@@ -10149,7 +10173,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   font-size: .875rem;
 }
 .adding { width: min(40rem, calc(100vw - 3rem)); }
-.adding h2 { font-size: 1.625rem; letter-spacing: -.02em; }
+.adding h2 { font-size: 1.625rem; letter-spacing: var(--tight); }
 .adding .field span { display: block; }
 .step .field .unseen + small { margin: 0; }
 .steps {
@@ -10162,17 +10186,18 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .step::before {
   content: counter(step); position: absolute; inset-inline-start: 0; top: -.2rem;
-  width: 1.75rem; border-radius: 50%; background: var(--soft); color: var(--accent);
-  font-weight: 700; font-size: .875rem; line-height: 1.75rem; text-align: center;
+  width: 1.75rem; border-radius: var(--radius-full); background: var(--soft);
+  color: var(--accent); font-weight: var(--bold); font-size: .875rem;
+  line-height: 1.75rem; text-align: center;
 }
 .step:not(:last-child)::after {
   content: ""; position: absolute; inset-inline-start: .85rem; top: 2rem;
-  bottom: -1.3rem; width: 2px; border-radius: 2px; background: var(--line);
+  bottom: -1.3rem; width: 2px; background: var(--line);
 }
 .step h3 { font-size: 1.25rem; }
 .step.is-done { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 .9rem; }
 .step.is-done > p {
-  flex: 1 1 8rem; min-width: 0; font-weight: 550; overflow-wrap: break-word;
+  flex: 1 1 8rem; min-width: 0; font-weight: var(--medium); overflow-wrap: break-word;
 }
 .step.is-done::before { content: "\2713"; }
 .found { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem; }
@@ -10187,8 +10212,8 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .option {
   position: relative; display: flex; align-items: center; min-height: 2.75rem;
-  padding: .35rem 1rem; border: 1px solid var(--edge); border-radius: 10px;
-  font-size: 1rem; font-weight: 550; line-height: 1.25; cursor: pointer;
+  padding: .35rem 1rem; border: 1px solid var(--edge); border-radius: var(--radius-s);
+  font-size: 1rem; font-weight: var(--medium); line-height: 1.25; cursor: pointer;
 }
 .option:has(:checked) {
   border-color: var(--accent); background: var(--soft); color: var(--accent);
@@ -10199,30 +10224,32 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   position: absolute; inset: 0; width: 100%; min-height: 0; height: 100%; margin: 0;
   opacity: 0; cursor: pointer;
 }
-.option small { display: block; color: var(--muted); font-weight: 400; }
+.option small { display: block; color: var(--muted); font-weight: var(--normal); }
 .pairing {
   display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline;
-  padding: .75rem 1rem; border-radius: 12px; background: var(--soft);
+  padding: .75rem 1rem; border-radius: var(--radius-m); background: var(--soft);
 }
 .pairing > :first-child { flex-basis: 100%; }
 .pairing-code {
-  font-size: 2.75rem; font-weight: 700; letter-spacing: .06em; line-height: 1.2;
-  font-variant-numeric: tabular-nums;
+  font-size: 2.75rem; font-weight: var(--bold); letter-spacing: var(--wide);
+  line-height: 1.2; font-variant-numeric: tabular-nums;
 }
 .is-over .pairing-code { color: var(--muted); text-decoration: line-through; }
 .pairing .problem { flex-basis: 100%; margin-top: .4rem; }
 .ticks { display: grid; gap: .6rem; }
 .tick { display: flex; gap: .6rem; color: var(--muted); font-size: 1rem; }
-.tick.check { color: var(--ink); font-weight: 550; }
+.tick.check { color: var(--ink); font-weight: var(--medium); }
 .tick.check .glyph { color: var(--accent); }
 .tick.close, .tick.close .glyph { position: static; color: var(--bad); }
-.tick small { display: block; font-weight: 400; overflow-wrap: break-word; }
+.tick small { display: block; font-weight: var(--normal); overflow-wrap: break-word; }
 .ready {
   display: grid; justify-items: center; gap: .35rem; padding: 1.25rem 1rem;
-  border-radius: 16px; background: var(--soft); text-align: center;
+  border-radius: var(--radius-l); background: var(--soft); text-align: center;
 }
 .ready > .glyph { width: 3rem; height: 3rem; color: var(--accent); }
-.ready-word { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; }
+.ready-word {
+  font-size: 1.625rem; font-weight: var(--bold); letter-spacing: var(--tight);
+}
 .ready button { margin-top: .75rem; min-width: 9rem; }
 .numbered {
   display: grid; grid-template-columns: minmax(0, 1fr); gap: .75rem;
@@ -10238,27 +10265,28 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 /* Queue */
 .items { --cover: min(3.25rem, 15vw); margin-bottom: 1.5rem; }
 .items > .head { padding: 0; min-height: 2.75rem; }
-.item .entry-cover { width: var(--cover); border-radius: 10px; flex: none; }
+.item .entry-cover { width: var(--cover); border-radius: var(--radius-s); flex: none; }
 .stage {
   display: grid; gap: .5rem; flex: 1 0 min(34rem, 100%); min-width: 0; max-width: 60rem;
   container-type: inline-size;
 }
 .items .stage { margin: .75rem 0; }
 .sending { /* dark also where the page is light */
-  --cover: 10.5rem; --surface: #171d1b; --ink: #fff; --muted: #d3dcd8;
+  --cover: 7.5rem; --surface: #171d1b; --ink: #fff; --muted: #d3dcd8;
   --accent: #8fe3cd; --on-accent: #06281f; --soft: #ffffff1f; --line: #ffffff3d;
-  --edge: #fff9; --bad: #ffb1a3; --bad-soft: #47211b; --radius: 10px;
+  --edge: #fff9; --bad: #ffb1a3; --bad-soft: #47211b; --radius-m: var(--radius-s);
   position: relative; isolation: isolate; display: flex; align-items: center;
-  gap: 0 1.5rem; min-height: 12.5rem; padding: 1rem;
-  border-radius: 16px; overflow: hidden; color: var(--ink); background: #0b100e;
-  box-shadow: var(--shade);
+  gap: 0 1rem; min-height: 12.5rem; padding: 1rem;
+  border-radius: var(--radius-l); overflow: hidden; color: var(--ink);
+  background: #0b100e; box-shadow: var(--shade);
 }
 .sending::after { /* an edge, also of a cover as dark as the page */
   content: ""; position: absolute; inset: 0; border: 1px solid #ffffff2e;
   border-radius: inherit; pointer-events: none;
 }
 .sending .entry-cover { width: var(--cover); flex: none; box-shadow: 0 8px 24px #0006; }
-.sending .glow { z-index: -1; inset: 0; height: auto; opacity: 1; mask-image: none; }
+.sending .glow { z-index: -1; inset: 0; height: auto; opacity: 1; }
+.sending .glow { -webkit-mask-image: none; mask-image: none; }
 .sending .glow::after {
   content: ""; position: absolute; inset: 0;
   background: linear-gradient(75deg, #0b100e99, #0b100e70);
@@ -10268,28 +10296,29 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .sending .glow .drawn > * { display: none; }
 .sending:has(> .row-parts) { flex-wrap: wrap; }
-@container (width < 44rem) {
-  .sending { gap: 0 1rem; --cover: 7.5rem; }
+@container (width >= 44rem) {
+  .sending { gap: 0 1.5rem; --cover: 10.5rem; }
 }
 .sending :is(button, .row-parts) { position: relative; z-index: 2; }
 .sending .entry-name::after { z-index: 1; }
-.eyebrow { color: var(--accent); font-size: .75rem; font-weight: 650; }
+.eyebrow { color: var(--accent); font-size: .75rem; font-weight: var(--bold); }
 .eyebrow::first-letter { text-transform: uppercase; }
 .sending > .item-text {
   --lines: 1;
   display: grid; grid-template-columns: minmax(0, 1fr) auto; flex: 1 1 14rem;
   align-items: center; gap: 0 .5rem;
-  & > * { grid-column: 1 / 3; }
 }
+.sending > .item-text > * { grid-column: 1 / 3; }
 .sending > .item-text :is(h2, h3, .entry-name) {
-  font-size: 1.25rem; font-weight: 650; letter-spacing: -.015em; line-height: 1.3;
+  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
+  line-height: 1.3;
 }
 .sending > .item-text > .progress { margin: .6rem 0 .5rem; }
 .sending > .item-text:has(> .stage-buttons) > .progress { grid-column: 1; }
 .sending .meta { margin: 0; }
 .sending .figures { color: var(--ink); }
 .percent {
-  font-size: 2.75rem; font-weight: 750; letter-spacing: -.04em;
+  font-size: 2.75rem; font-weight: var(--bold); letter-spacing: var(--tight);
   line-height: 1; font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .sending > .item-text > .stage-buttons {
@@ -10309,9 +10338,11 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .next-title {
   --lines: 2;
   display: flex; align-items: center; gap: .6rem; min-width: 0; font-size: .875rem;
-  font-weight: 600; line-height: 1.25;
+  font-weight: var(--strong); line-height: 1.25;
 }
-.sending .send { min-height: 2.875rem; padding: 0 1.5rem; border-radius: 99px; }
+.sending .send {
+  min-height: 2.875rem; padding: 0 1.5rem; border-radius: var(--radius-full);
+}
 .sending .send:not(.is-queued) { background: var(--accent); color: var(--on-accent); }
 .bands .sending {
   --cover: 3.25rem; min-height: 0; padding: .5rem; padding-inline-end: 1rem;
@@ -10322,20 +10353,23 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   --lines: 2;
   flex-basis: 8rem; grid-template-columns: minmax(0, 1fr) auto auto;
   grid-template-areas: "name percent buttons" "bar bar buttons" "facts facts buttons";
-  & > * { grid-column: 1 / 3; }
-  & > :is(h2, h3) { grid-area: name; font-size: 1rem; }
-  & > .percent { grid-area: percent; font-size: 1.625rem; letter-spacing: -.03em; }
-  & > .progress.progress { grid-area: bar; margin: .3rem 0; height: .375rem; }
-  & > .figures { grid-area: facts; font-size: .75rem; }
-  & > .outcome { flex-wrap: wrap; white-space: normal; }
-  & > .stage-buttons { grid-area: buttons; align-self: center; margin: 0; }
-  & .entry-name { font-size: 1rem; }
+}
+.bands .sending > .item-text :is(h2, h3, .entry-name) { font-size: 1rem; }
+.bands .sending > .item-text > :is(h2, h3) { grid-area: name; }
+.bands .sending > .item-text > .percent { grid-area: percent; font-size: 1.625rem; }
+.bands .sending > .item-text > .progress.progress {
+  grid-area: bar; margin: .3rem 0; height: .375rem;
+}
+.bands .sending > .item-text > .figures { grid-area: facts; font-size: .75rem; }
+.bands .sending > .item-text > .outcome { flex-wrap: wrap; white-space: normal; }
+.bands .sending > .item-text > .stage-buttons {
+  grid-area: buttons; align-self: center; margin: 0;
 }
 .bands:has(.more-bands) { grid-template-columns: minmax(0, 1fr) 3rem; }
 .more-bands { grid-area: 1 / 2 / 3; }
 .more-bands a {
-  display: grid; place-items: center; height: 100%; border-radius: 16px;
-  background: var(--soft); font-weight: 700; text-decoration: none;
+  display: grid; place-items: center; height: 100%; border-radius: var(--radius-l);
+  background: var(--soft); font-weight: var(--bold); text-decoration: none;
 }
 .item-text { --lines: 3; flex: 1 1 6rem; min-width: 0; }
 .item {
@@ -10347,14 +10381,14 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .meta > .mark:has(+ .mark) { margin-inline-end: .35rem; }
 .item > .item-text:has(> .unfold) {
   display: flex; flex-wrap: wrap; align-items: center; gap: 0 .75rem;
-  & > :is(h3, .error) { flex-basis: 100%; }
-  & > .meta { margin: 0; }
 }
-.item h4 { font-size: 1rem; font-weight: 500; }
+.item > .item-text:has(> .unfold) > :is(h3, .error) { flex-basis: 100%; }
+.item > .item-text:has(> .unfold) > .meta { margin: 0; }
+.item h4 { font-size: 1rem; font-weight: var(--normal); }
 .unfold {
   position: relative; justify-content: start; gap: .25rem; padding: .15rem 0;
   border: 0; background: none; color: var(--muted); font-size: .875rem;
-  font-weight: 500; text-align: start;
+  font-weight: var(--normal); text-align: start;
 }
 .item-text > .unfold { min-height: 0; }
 .unfold::after { content: ""; position: absolute; inset: calc(50% - 22px) 0; }
@@ -10386,18 +10420,18 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .items > .waits { padding: .75rem 0; }
 button.link {
   display: inline; min-height: 0; padding: 0; border: 0; background: none;
-  color: var(--accent); font-size: inherit; font-weight: 600;
+  color: var(--accent); font-size: inherit; font-weight: var(--strong);
   text-decoration: underline; text-underline-offset: 3px;
 }
 .waits { color: var(--muted); font-size: 1rem; }
 .choose {
   width: auto; max-width: 100%; padding: .3rem .6rem; font-size: .875rem;
-  font-weight: 550;
+  font-weight: var(--medium);
 }
 .to-device, .to-device.mark {
   position: relative; display: inline-flex; align-items: center; gap: .5rem;
-  min-width: 0; min-height: 2.75rem; padding: 0 1rem; border-radius: 99px;
-  font-size: .875rem; font-weight: 600; line-height: 1.2;
+  min-width: 0; min-height: 2.75rem; padding: 0 1rem; border-radius: var(--radius-full);
+  font-size: .875rem; font-weight: var(--strong); line-height: 1.2;
 }
 .to-device.mark {
   flex-wrap: wrap; align-content: center; gap: 0 .5rem; padding-block: .3rem;
@@ -10406,11 +10440,11 @@ button.link {
 .to-device.mark .glyph { position: absolute; inset-inline-start: 1rem; top: .8rem; }
 .to-device.only {
   min-height: 1.75rem; padding-block: 0; background: none; color: var(--muted);
-  & .glyph { top: .3rem; }
 }
+.to-device.only .glyph { top: .3rem; }
 .to-device.only.offline { color: var(--warn); }
-.to-device span { font-weight: 450; overflow-wrap: anywhere; }
-.to-device b { font-weight: 650; }
+.to-device span { font-weight: var(--normal); overflow-wrap: anywhere; }
+.to-device b { font-weight: var(--bold); }
 .to-device select {
   position: absolute; inset: 0; min-height: 0; opacity: 0; cursor: pointer;
 }
@@ -10425,14 +10459,15 @@ button.link {
 }
 .hint {
   display: grid; gap: .5rem; margin-bottom: 1.25rem; padding: 1rem 1.25rem;
-  border-radius: 14px; background: var(--warn-soft); color: var(--ink);
+  border-radius: var(--radius-m); background: var(--warn-soft); color: var(--ink);
   font-size: 1rem; justify-items: start;
 }
-.hint > p:first-child { font-weight: 600; color: var(--warn); }
+.hint > p:first-child { font-weight: var(--strong); color: var(--warn); }
 .code {
   display: flex; align-items: center; gap: .5rem; padding: .35rem;
   padding-inline-start: .8rem;
-  border: 1px solid var(--line); border-radius: 10px; background: var(--surface);
+  border: 1px solid var(--line); border-radius: var(--radius-s);
+  background: var(--surface);
 }
 .code p { display: grid; flex: 1; min-width: 0; }
 .code code { overflow-wrap: anywhere; white-space: pre-line; line-break: anywhere; }
@@ -10442,11 +10477,12 @@ button.link {
 .tabs { display: flex; flex-wrap: wrap; margin: 0 max(-.6rem, -4vw) 1rem; }
 .tabs a {
   display: flex; align-items: center; min-height: 2.75rem; padding: 0 .6rem;
-  border-radius: 10px; color: var(--muted); font-size: 1rem; font-weight: 550;
-  text-decoration: none;
+  border-radius: var(--radius-s); color: var(--muted); font-size: 1rem;
+  font-weight: var(--medium); text-decoration: none;
 }
 .tabs a[aria-current] {
-  color: var(--accent); text-decoration: underline 3px; text-underline-offset: .6rem;
+  color: var(--accent); text-decoration: underline; text-underline-offset: .6rem;
+  text-decoration-thickness: 3px;
 }
 .panels { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1.25rem; }
 .signed { color: var(--muted); font-size: 1rem; overflow-wrap: break-word; }
@@ -10471,28 +10507,29 @@ button.link {
 .row > :is(.error, .code, .meta, .tidy) { width: 100%; }
 .row > form { width: 100%; padding: .5rem 0; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
-.row-title { font-weight: 550; font-size: 1rem; overflow-wrap: break-word; }
+.row-title { font-weight: var(--medium); font-size: 1rem; overflow-wrap: break-word; }
 .menu {
-  min-width: 12rem; padding: .4rem; border: 1px solid var(--line); border-radius: 14px;
-  background: var(--surface); color: var(--ink); box-shadow: 0 8px 30px #0003;
+  min-width: 12rem; max-width: 100vw; padding: .4rem; border: 1px solid var(--line);
+  border-radius: var(--radius-m); background: var(--surface); color: var(--ink);
+  box-shadow: 0 8px 30px #0003;
 }
-.menu:popover-open { display: grid; animation: rise .15s ease-out; }
+.menu:popover-open { display: flex; flex-direction: column; }
 .menu button { justify-content: start; }
 .menu :is(.check, p) { padding: .4rem .7rem; font-size: .875rem; }
-.menu .choose { margin-inline-start: auto; }
+.menu .choose { min-width: 0; margin-inline-start: auto; }
 .menu button:not(.danger) { color: inherit; }
 @supports (position-area: bottom) {
-  .menu { margin: .25rem 0; max-height: 100%; position-area: bottom span-left; }
+  .menu { margin: .25rem 0; max-height: 60vh; position-area: bottom span-left; }
   .menu { position-try: most-height flip-block, flip-inline, flip-block flip-inline; }
 }
 .new-key {
-  display: grid; gap: .7rem; justify-items: start; padding: 1rem; border-radius: 12px;
-  background: var(--soft);
+  display: grid; gap: .7rem; justify-items: start; padding: 1rem;
+  border-radius: var(--radius-m); background: var(--soft);
 }
 .new-key .code { width: 100%; }
 .new-key p { font-size: .875rem; }
 .qr {
-  width: min(15rem, 100%); border-radius: .5rem; background: #fff; fill: #000;
+  width: min(15rem, 100%); border-radius: var(--radius-s); background: #fff; fill: #000;
   forced-color-adjust: none; shape-rendering: crispedges;
 }
 .tidy { border-top: 1px solid var(--line); }
@@ -10511,7 +10548,9 @@ button.link {
   padding: .5rem 0; padding-inline-end: 1rem; text-align: start; vertical-align: top;
   overflow-wrap: break-word;
 }
-.tidy th { padding-top: 0; color: var(--muted); font-size: .875rem; font-weight: 450; }
+.tidy th {
+  padding-top: 0; color: var(--muted); font-size: .875rem; font-weight: var(--normal);
+}
 .tidy .tidy-folder th {
   padding: .9rem 0 .5rem; color: var(--ink); overflow-wrap: anywhere;
 }
@@ -10521,16 +10560,19 @@ button.link {
 .tidy td { border-top: 1px solid var(--line); font-variant-numeric: tabular-nums; }
 .experts { display: grid; gap: 1.25rem; }
 .experts > summary {
-  padding: .6rem .25rem; color: var(--muted); font-weight: 550; cursor: pointer;
+  padding: .6rem .25rem; color: var(--muted); font-weight: var(--medium);
+  cursor: pointer;
 }
-.tidy-sum { font-size: 1.25rem; font-weight: 700; letter-spacing: -.02em; }
+.tidy-sum {
+  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
+}
 .scan-line {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between;
   gap: .5rem 1rem;
 }
 
 /* Wide screens: two columns */
-@media (width >= 68.75em) {
+@media (min-width: 68.75em) {
   .lanes:has(> .finished) {
     display: grid; align-items: start; gap: 3rem;
     grid-template-columns: minmax(0, 60rem) minmax(20rem, 26rem);
@@ -10541,9 +10583,12 @@ button.link {
   .view.settings > :is(.head, .machine) { grid-column: 1 / 3; }
   .tabs { position: sticky; top: 1rem; flex-direction: column; align-self: start; }
   .tabs a[aria-current] { background: var(--soft); text-decoration: none; }
-  .panels { display: block; columns: 25rem 3; column-gap: 1.25rem; }
-  .panels > * { break-inside: avoid; margin-bottom: 1.25rem; }
-  .panels > :is(.experts, :has(.tidy)) { column-span: all; margin-top: 1.25rem; }
+  .panels { /* no columns: WebKit balances them anew while a card is pressed */
+    --width: max(25rem, (100% - 2.5rem) / 3);
+    align-items: start;
+    grid-template-columns: repeat(auto-fill, minmax(var(--width), 1fr));
+  }
+  .panels > :is(.experts, :has(.tidy)) { grid-column: 1 / -1; }
   .panels > .experts { max-width: 40rem; }
   .panels > :only-child { max-width: 40rem; }
 }
@@ -10561,7 +10606,7 @@ button.link {
 }
 .unfold .glyph { transition: transform .18s; }
 .choice .cover { transition: scale .18s ease-out; }
-.selected .cover { scale: .96; border-radius: var(--radius); }
+.selected .cover { scale: .96; border-radius: var(--radius-m); }
 
 /* With a mouse. A tap would leave these styles behind */
 @media (hover: hover) {
@@ -10590,7 +10635,7 @@ button.link {
 }
 
 /* Narrow screens: the menu is at the bottom, in reach of the thumb */
-@media (width < 43.75em) {
+@media not all and (min-width: 43.75em) {
   .top { display: block; padding: 0; }
   .brand, .who { display: none; }
   .top nav {
@@ -10641,7 +10686,7 @@ button.link {
   .selection {
     bottom: 0; width: auto; max-width: none; flex-wrap: wrap; white-space: normal;
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
-    border-width: 1px 0 0; border-radius: 16px 16px 0 0;
+    border-width: 1px 0 0; border-radius: var(--radius-l) var(--radius-l) 0 0;
   }
   .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1 0 auto; max-width: 100%; }
@@ -10658,7 +10703,7 @@ button.link {
   .selection p { flex: 1 1 50%; }
   .sheet {
     width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
-    border-width: 1px 0 0; border-radius: 20px 20px 0 0;
+    border-width: 1px 0 0; border-radius: var(--radius-l) var(--radius-l) 0 0;
   }
   .sheet article {
     padding: 1.25rem 1rem calc(1.25rem + env(safe-area-inset-bottom));
@@ -10694,7 +10739,7 @@ button.link {
   .tidy td:nth-child(2) { flex: none; width: auto; }
   .tidy [data-label]::before { content: attr(data-label) " "; }
 }
-@media (width < 22em) { /* or large text */
+@media not all and (min-width: 22em) { /* or large text */
   .rows .meta { flex-wrap: wrap; }
   .rows .contents { flex: none; max-width: 100%; }
   .bands .entry-cover { display: none; }
@@ -10703,16 +10748,14 @@ button.link {
     --lines: 3;
     grid-template-areas: "name name name" "percent percent buttons" "bar bar bar"
       "facts facts facts";
-    & > :is(h2, h3) { grid-column: 1 / 4; }
-    & > :is(.progress.progress, .figures) { grid-column: 1 / 4; }
   }
   .rows .send.send {
-    width: 44px; min-height: 44px; padding: 0; border-radius: 50%;
-    & .glyph { display: block; }
-    & > span { display: none; }
+    width: 44px; min-height: 44px; padding: 0; border-radius: var(--radius-full);
   }
+  .rows .send.send .glyph { display: block; }
+  .rows .send.send > span { display: none; }
 }
-@media (width < 20em) {
+@media not all and (min-width: 20em) {
   .facts-head { grid: "cover" "text" "has" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
   .item { justify-content: end; }
@@ -12064,7 +12107,7 @@ function untouched(id = "") {
 }
 
 function isWide() {
-  return matchMedia("(width >= 43.75em)").matches;
+  return matchMedia("(min-width: 43.75em)").matches;
 }
 
 /** What this browser or its tab keeps: each by default, and what else it may be.

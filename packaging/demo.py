@@ -77,10 +77,11 @@ SIDE = 384  # of a cover, in pixels
 # The mark stays in the page's head, on a phone too, where the name of the program is
 # not shown.
 MARK = (
-    '.top::before{content:"Demo";order:1;padding:.1rem .6rem;border-radius:99px;'
-    "background:var(--warn-soft);color:var(--warn);font-size:.875rem;font-weight:650}"
-    "@media (width < 43.75em){.top::before{display:block;width:fit-content;"
-    "margin:.4rem auto 0}}"
+    '.top::before{content:"Demo";order:1;padding:.1rem .6rem;'
+    "border-radius:var(--radius-full);background:var(--warn-soft);color:var(--warn);"
+    "font-size:.875rem;font-weight:var(--bold)}"
+    "@media not all and (min-width:43.75em){.top::before{display:block;"
+    "width:fit-content;margin:.4rem auto 0}}"
 )
 USED = b"""<!doctype html>
 <html lang="en">

@@ -477,6 +477,16 @@ def test_every_class_of_the_style_is_used() -> None:
     assert styled - words == set()
 
 
+def test_corners_weights_and_spacing_of_letters_are_of_a_few_sizes() -> None:
+    allowed = {
+        "border-radius": r"inherit|((0|var\(--radius-(s|m|l|full)\)) ?)+",
+        "font-weight": r"var\(--(normal|medium|strong|bold)\)",
+        "letter-spacing": r"0|normal|var\(--(tight|wide)\)",
+    }
+    for name, value in re.findall(r"([a-z-]+): ([^;{}]+);", catalogd.CSS):
+        assert re.fullmatch(allowed.get(name, ".+"), value, re.DOTALL), (name, value)
+
+
 def test_language_direction_and_sentences_come_from_the_table_of_words(
     visit: Visit, demo: Demo
 ) -> None:

@@ -16,8 +16,9 @@ FEATURES = {
     r":has\(": (105, 121, 15.4),
     r"\bpopover(?:target)?:|:popover-open|hidePopover": (114, 125, 17),
     r"^ +& ": (120, 117, 17.2),  # nested rules
-    r"\bmask-image:": (120, 53, 15.4),
-    r"@media \(\w+ [<>]=? ": (104, 102, 16.4),
+    r"^ +mask-image:": (1, 53, 15.4),  # Chrome has it with a prefix until 120
+    r"\dlh\b": (109, 120, 16.4),
+    r"(?:@media|matchMedia\(\") ?\(\w+ [<>]=? ": (104, 102, 16.4),
     r"@container|container-type:": (105, 110, 16),
     r"\(\?<[=!]": (62, 78, 16.4),
     r"\b(?:Map|Object)\.groupBy\(": (117, 119, 17.4),
