@@ -1243,17 +1243,59 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
 # here raises on a broken or a hostile file: it has fewer facts. It may read a file that
 # is open, and knows no path of the disk.
 
-FACTS_VERSION = 2  # goes up when files that are known already should be read again
-TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
-VERSION = re.compile(r"\[v(\d{1,10})\]", re.IGNORECASE)
-TAG = re.compile(r"\[[^\[\]]*\]")
-GAME_IDS = range(0x0100_0000_0001_0000, 0x0200_0000_0000_0000)  # of base games
+FACTS_VERSION = 3  # goes up when files that are known already should be read again
+GAME_IDS = (  # of base games, on Switch and on Switch 2
+    range(0x0100_0000_0001_0000, 0x0200_0000_0000_0000, 0x2000),
+    range(0x0400_0000_0001_0000, 0x0500_0000_0000_0000, 0x2000),
+)
 ID_ENDINGS = {"base": "000", "update": "800"}  # of title ids; others are of add-ons
+CONTENT_KINDS = (*ID_ENDINGS, "add-on")  # the first of a file's is what the file is
 PART_NAMES = {"update": "Update", "add-on": "Add-on"}  # after a title's, see part_name
+# Marks are what a name tells beside its words: ids, versions, kinds. `tagged` has each
+# in square brackets. packaging/use.md has examples.
+TAG = re.compile(r"\[([^\[\]]*)\]")
+TITLE_ID = re.compile("0[145][0-9A-F]{14}", re.IGNORECASE)
+VERSION = re.compile(r"v(\d{1,10})|(0|\d{5,10})", re.IGNORECASE)
+ID_OR_VERSION = re.compile(rf"{TITLE_ID.pattern}|{VERSION.pattern}", re.IGNORECASE)
+DOTTED_VERSION = r"v\d+(?:\.\d+)+|\d+(?:\.\d+){2,}"  # such as v1.2 and 1.0.3
+KIND_WORDS = {  # and their first letters, where several are told
+    **dict.fromkeys(("base", "b", "g"), "base"),
+    **dict.fromkeys(("update", "upd", "patch", "u", "v"), "update"),
+    **dict.fromkeys(("add-on", "addon", "dlc", "d"), "add-on"),
+}
+LONG_WORD = "|".join(word for word in KIND_WORDS if word[1:])
+COUNT = rf"\d{{0,3}}(?:{LONG_WORD}|[BGUVD])\d{{0,10}}"  # such as 2D, DLC and U65536
+SUM = rf"(?:{COUNT}\+)+(?:{COUNT})?"
+COUNTS = re.compile(rf"{SUM}|{LONG_WORD}|B|U\d+|\d{{1,3}}DLC", re.IGNORECASE)
+COUNT_PARTS = re.compile(r"(\d*)([A-Z-]+)(\d*)", re.IGNORECASE)
+MARK = re.compile(
+    r"(?P<tag>\[[^\[\]]*\])"
+    rf"|\((?P<round>{TITLE_ID.pattern}|v\d{{1,10}}|{DOTTED_VERSION}|mgame|{LONG_WORD}"
+    rf"|{SUM})\)|(?<=\d\] )\((?P<count>\d{{1,3}}[GUD])\)"
+    rf"|(?<![^\W_])(?P<bare>(?<!gamecard_){TITLE_ID.pattern}|v(?:0|\d{{5,10}})"
+    r"|(?<=\d_)(?:BASE|UPD|DLC)$)(?![^\W_]|\.\d)"
+    rf"|(?<![\w.])(?:(?:{DOTTED_VERSION})(?= ?[\[(](?:0[145]|v?\d))"
+    rf"|\d+\.\d+(?= \[{TITLE_ID.pattern}\]\[v\d+\]\[UPD\]))"
+    r"|[. ]?\b(?:TID|PID|VER)-(?=\[)",
+    re.IGNORECASE,
+)
+MAY_HAVE_MARK = re.compile(  # outside of square brackets, of which "[" is left
+    rf"[(_]|\d\.\d|v\d|D-\[|R-\[|{TITLE_ID.pattern}", re.IGNORECASE
+)
+AFTER_TAGS = re.compile(r"(?<=\])(?:\s*\([^()]*\))+$")  # "(trimmed)", "(2)" of a copy
 UPDATE_WORDS = re.compile(r"(?i)(?<=\S)[\s-]*\(?\b(?:update|upd|patch)\b[\s\d.v]*\)?$")
-ADD_ON_WORDS = re.compile(  # what stands before an add-on's own name, and that in tags
+DLC_TAG = re.compile(r"\[(?:DLC|add-?on)\]", re.IGNORECASE)
+LEADING_TAGS = re.compile(r"\A(?:\s*\[[^\[\]]*\])+")
+# What stands before an add-on's own name, and that in brackets of its own.
+OWN_NAME = r"\[([^\W\d_][^\[\]]* [^\[\]]*)\]|\(([^()]*[^\W\d_][^()]*)\)(?=\s*$)"
+ADD_ON_TAG = re.compile(rf"(?i)(?<=\S)[\s-]*(?:(){DLC_TAG.pattern}|{OWN_NAME})")
+ADD_ON_WORDS = re.compile(
     r"(?i)(?<=\S)[\s-]*(?:[\[(]?\b(?:DLC|add-?ons?)[\s#]*(\d*)\b[\s:-]*([^\[\]()]*)[\])]?"
-    r"|\[([^\W\d_][^\[\]]* [^\[\]]*)\])"
+    rf"|{OWN_NAME})"
+)
+USUAL_NAME = re.compile(  # Name [0100...][v0]
+    rf"([^\[\](_+.]*)(?<!-)\[({TITLE_ID.pattern})\] ?(?:\[v(\d{{1,10}})\])?",
+    re.IGNORECASE,
 )
 HIDDEN = (".", "~")  # starts of names that are passed over: ".Trash-1000" too
 BINS = {  # folders in which systems keep what was deleted or is theirs, in lower case
@@ -1315,32 +1357,139 @@ def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN) or name.lower() in BINS
 
 
+def file_stem(path: str) -> str:
+    """Return a file's name without its extension, which a merging tool may have put
+    there twice, and without what tells that it is split."""
+    stem, ending = os.path.splitext(os.path.basename(path))
+    if ending[1:].isdigit() and file_type(stem) in FORMATS:  # as of "A.nsp.00"
+        stem, ending = os.path.splitext(stem)
+    return stem.removesuffix(ending).removeprefix("!_").removesuffix("_split")
+
+
 def name_facts(path: str) -> dict[str, Any]:
     """Return name and metadata that a file's name gives.
 
     `Celeste [0100...][v65536].nsp` has the name Celeste, the title_id in the first
-    tag, the version 65536, and so the patch 1.
+    tag, the version 65536, and so the patch 1. See kind_facts for what others tell.
     """
-    stem = os.path.splitext(os.path.basename(path))[0]
-    facts: dict[str, Any] = {"description": "", "version": ""}
-    facts["name"] = " ".join(TAG.sub(" ", stem).split()) or stem
-    if found := TITLE_ID.search(stem):
-        facts["title_id"] = found[1].upper()
-    if found := VERSION.search(stem):
-        facts["version"] = found[1]
-        facts["patch"] = int(found[1]) // 65536
+    stem = file_stem(path)
+    usual = USUAL_NAME.fullmatch(stem)
+    if usual and not MAY_HAVE_MARK.search(usual[1]):
+        marks = {"title_id": usual[2].upper(), "version": usual[3] or ""}
+        words = usual[1].strip() or marks["title_id"]
+    else:
+        words, marks = words_and_marks(tagged(stem))
+    facts = {"description": "", "version": "", **marks}
+    if facts["version"]:
+        facts["patch"] = int(facts["version"]) // 65536
+    return facts | {"name": " ".join(words.split()) or stem}
+
+
+def tagged(stem: str) -> str:
+    """Return a file's name with each mark in brackets of its own: "Celeste v0 (0100...)
+    (BASE)" as "Celeste [v0] [0100...] [BASE]" and "Celeste.TID-[0100...]" as
+    "Celeste[0100...]". A name that has this form is returned as it is."""
+    if not MAY_HAVE_MARK.search(TAG.sub("[", stem)):
+        return stem
+
+    def bracketed(mark: re.Match[str]) -> str:
+        if mark["count"]:
+            return f"[{mark['count']}+]"
+        text = mark["round"] or mark["bare"]
+        return f"[{text}]" if text else mark["tag"] or ""
+
+    return MARK.sub(bracketed, stem)
+
+
+def words_and_marks(stem: str) -> tuple[str, dict[str, Any]]:
+    """Return the words of a tagged name, and what its tags tell. Where "+" stands
+    between names with an id each, they are of the games of one cartridge."""
+    if "[" not in stem:
+        return stem, {}
+    games = [game for game in re.split(r"\+(?![^\[]*\])", stem) if title_ids(game)]
+    marks = mark_facts(games[0] if games else stem)
+    if len(games) > 1:
+        marks["contents"] = [
+            content(title_ids(game)[0], mark_facts(game).get("version", ""))
+            for game in games
+        ]
+    words = TAG.sub(" ", AFTER_TAGS.sub("", stem) if games else stem).strip(" -_")
+    if re.search(r"\w", words):
+        return words, marks
+    return " + ".join(title_ids(game)[0] for game in games) or stem, marks
+
+
+def title_ids(stem: str) -> list[str]:
+    return [tag.upper() for tag in TAG.findall(stem) if TITLE_ID.fullmatch(tag)]
+
+
+def mark_facts(stem: str) -> dict[str, Any]:
+    """Return what the tags of a name tell: title_id and version, the kind where there
+    is no id, and contents: see kind_facts."""
+    tags = TAG.findall(stem)
+    version = next(filter(None, map(VERSION.fullmatch, tags)), None)
+    facts = {
+        "title_id": next(iter(title_ids(stem)), ""),
+        "version": version[1] or version[2] if version else "",
+    }
+    if counts := next(filter(COUNTS.fullmatch, tags), ""):
+        facts = kind_facts(counts, **facts)
+    return {fact: value for fact, value in facts.items() if value}
+
+
+def kind_facts(counts: str, title_id: str, version: str) -> dict[str, Any]:
+    """Return the facts of a name with a tag of kinds, such as "UPD", "1G+1U+2D" or
+    "B+U65536". Where that counts several, the version is that of the update."""
+    kinds: collections.Counter[str] = collections.Counter()
+    for count, word, number in COUNT_PARTS.findall(counts):
+        if number != "0":  # as of "B+v0", which has no update
+            kinds[KIND_WORDS[word.casefold()]] += int(count or 1)
+        version = number or version
+    kind = min(kinds, key=CONTENT_KINDS.index, default="")
+    own = title_facts(title_id or "0").get("kind")
+    facts: dict[str, Any] = {"title_id": title_id, "version": version}
+    if not title_id:
+        facts |= {"kind": kind} | ({"more": dict(kinds)} if kinds.total() > 1 else {})
+    elif kinds.total() > 1:
+        facts |= counted_contents(kinds, title_id, version) if own in kinds else {}
+    elif own == "base" and kind == "update":
+        facts["title_id"] = update_id(title_id)
+    elif own == "base" != kind:
+        facts |= {"title_id": "", "kind": kind, "base_id": title_id}
     return facts
+
+
+def counted_contents(
+    kinds: collections.Counter[str], title_id: str, version: str
+) -> dict[str, Any]:
+    """Return as `contents` those that have an id, and as `more` how many others there
+    are of each kind."""
+    ids = [title_id]
+    if title_facts(title_id)["kind"] == "base" and kinds["update"]:
+        ids.append(update_id(title_id))
+    contents = [content(one, version if one == ids[-1] else "") for one in ids]
+    others = kinds - collections.Counter(part["kind"] for part in contents)
+    return {"contents": contents} | ({"more": dict(others)} if others else {})
+
+
+def content(title_id: str, version: str = "") -> dict[str, Any]:
+    """Return an item of `contents`, whose kind is None where it is no game's."""
+    kind = title_facts(title_id).get("kind")
+    return {"title_id": title_id, "kind": kind, "version": version}
+
+
+def update_id(base_id: str) -> str:
+    return base_id[:-3] + ID_ENDINGS["update"]
 
 
 def title_facts(title_id: str) -> dict[str, str]:
     """Return kind and base_id of the part that has this title id, nothing for one that
-    is no game's. The last three digits tell the kind, and else are the number of an
-    add-on. Source: "Title list" on switchbrew.org."""
-    base = int(title_id, 16) & ~0xFFF
-    ends = (kind for kind, end in ID_ENDINGS.items() if title_id.endswith(end))
-    kind = next(ends, "add-on")
-    base -= 0x1000 if kind == "add-on" else 0
-    return {"kind": kind, "base_id": f"{base:016X}"} if base in GAME_IDS else {}
+    is no game's. The id of a game is a multiple of 0x2000, its update is 0x800 behind
+    it, its add-ons are from 0x1001 on. Source: "Title list" on switchbrew.org."""
+    base, part = divmod(int(title_id, 16), 0x2000)
+    kind = {0: "base", 0x800: "update"}.get(part, "add-on" if part > 0x1000 else "")
+    is_game = kind and any(base * 0x2000 in ids for ids in GAME_IDS)
+    return {"kind": kind, "base_id": f"{base * 0x2000:016X}"} if is_game else {}
 
 
 def part_facts(file_type: str, metadata: Mapping[str, Any]) -> dict[str, str | None]:
@@ -1366,11 +1515,12 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
         return f"{name} - {PART_NAMES[kind]} {metadata.get('patch', '')}".rstrip()
     if kind != "add-on":
         return name
-    stem = os.path.splitext(os.path.basename(path))[0]
-    stem = VERSION.sub(" ", TITLE_ID.sub(" ", stem))
-    before, *found = ADD_ON_WORDS.split(stem, maxsplit=1)  # around its groups
+    stem = AFTER_TAGS.sub("", tagged(file_stem(path)))
+    stem = TAG.sub(lambda tag: " " if ID_OR_VERSION.fullmatch(tag[1]) else tag[0], stem)
+    words = ADD_ON_TAG if DLC_TAG.search(stem) else ADD_ON_WORDS
+    before, *found = words.split(LEADING_TAGS.sub("", stem), maxsplit=1)
     texts = before, " ".join(filter(None, found[1:]))
-    game, own = (" ".join(TAG.sub(" ", text).split()).strip(" -") for text in texts)
+    game, own = (" ".join(TAG.sub(" ", text).split()).strip(" -_") for text in texts)
     if not own and not any(found[:1]):  # nor a number
         game, _, own = game.partition(" - ")
     number = int(metadata.get("title_id", "0")[-3:], 16) or ""
@@ -1408,7 +1558,10 @@ def file_facts(path: str, file: io.FileIO, size: int) -> dict[str, Any]:
     header: dict[str, Any] = {} if size else {"complete": False}
     with contextlib.suppress(EOFError):
         header |= FORMATS.get(file_type(path), Format()).read(Window(file, size))
-    return {**name_facts(path), **header}
+    facts = {**name_facts(path), **header}
+    if "title_id" in header:
+        facts.pop("kind", None)  # of a name without an id
+    return facts
 
 
 class Window:

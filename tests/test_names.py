@@ -1,5 +1,6 @@
 """The facts in file names and file headers."""
 
+import csv
 import io
 import pathlib
 import struct
@@ -19,7 +20,7 @@ from conftest import short_and_long
     [
         ("/games/Celeste [0100AAAABBBB0000][v65536].nsp", "Celeste", "65536"),
         ("/games/Celeste.nsp", "Celeste", ""),
-        ("/games/[0100AAAABBBB0000].nsp", "[0100AAAABBBB0000]", ""),
+        ("/games/[0100AAAABBBB0000].nsp", "0100AAAABBBB0000", ""),
         ("/games/No tags (2021).xci", "No tags (2021)", ""),
         ("/games/Two  [DLC]  words[V0].nsz", "Two words", "0"),
     ],
@@ -54,9 +55,12 @@ BASE = "0100AAAABBBB0000"
         ("0100AAAABBBBE000", "base", "0100AAAABBBBE000"),
         ("0100AAAABBBBE800", "update", "0100AAAABBBBE000"),
         ("0100AAAABBBBF123", "add-on", "0100AAAABBBBE000"),
-        ("0100AAAABBBC0001", "add-on", "0100AAAABBBBF000"),
+        ("0100AAAABBBB1800", "add-on", BASE),
+        ("0100AAAABBBB1000", None, None),  # no multiple of 0x2000, but homebrew
+        ("0100AAAABBBC0001", None, None),
         ("0100000000010000", "base", "0100000000010000"),
-        ("01FFFFFFFFFFF000", "base", "01FFFFFFFFFFF000"),
+        ("01FFFFFFFFFFE000", "base", "01FFFFFFFFFFE000"),
+        ("0400AAAABBBB0800", "update", "0400AAAABBBB0000"),  # of Switch 2
         ("0000000000000000", None, None),
         ("0000000000000800", None, None),
         ("0000000000000001", None, None),
@@ -130,7 +134,7 @@ def test_what_an_admin_typed_wins(
         ("Star Garden Add-On: Extra [0100AAAABBBB1001]", "Star Garden - Extra"),
         ("Star Garden [Extra Levels] [0100AAAABBBB1001]", "Star Garden - Extra Levels"),
         ("DLC Quest [0100AAAABBBB1001]", "DLC Quest - Add-on 1"),
-        ("[0100AAAABBBB1001][v0]", "[0100AAAABBBB1001][v0] - Add-on 1"),
+        ("[0100AAAABBBB1001][v0]", "0100AAAABBBB1001 - Add-on 1"),
         ("Firmware [0100000000000816]", "Firmware"),
     ],
 )
@@ -138,6 +142,63 @@ def test_a_part_is_named_by_its_own_file(file: str, name: str) -> None:
     metadata = catalogd.name_facts(f"{file}.nsp")
     metadata |= catalogd.part_facts("nsp", metadata)
     assert catalogd.part_name(f"/games/{file}.nsp", metadata) == name
+
+
+NAMES = pathlib.Path(__file__).with_name("names.csv").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [*csv.DictReader(NAMES)],
+    ids=lambda expected: expected["name"],
+)
+def test_names_of_dump_tools_are_read(expected: dict[str, str]) -> None:
+    """The file has made-up names as tools and people write them. Its `contents` are
+    joined by "+", also those of which a name tells a kind and a number alone."""
+    path = expected["name"].removesuffix("/00")  # of a folder with the parts of a file
+    metadata = catalogd.name_facts(path)
+    contents = [
+        ":".join(map(str, part.values())) for part in metadata.get("contents", ())
+    ]
+    for kind, count in metadata.get("more", {}).items():
+        version = metadata["version"] if kind == "update" else ""
+        contents += [f":{kind}:{version}"] * count
+    metadata |= catalogd.part_facts(catalogd.file_type(path), metadata)
+    assert {
+        "title_id": metadata.get("title_id", ""),
+        "kind": metadata["kind"] or "",
+        "version": metadata["version"],
+        "display_name": catalogd.part_name(path, metadata),
+        "contents": "+".join(sorted(contents)),
+    } == {
+        "title_id": expected["title_id"],
+        "kind": expected["kind"],
+        "version": expected["version"],
+        "display_name": expected["display_name"],
+        "contents": "+".join(sorted(filter(None, expected["contents"].split("+")))),
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "facts"),
+    [
+        ("A [B+v0]", {"kind": "base", "version": "0"}),
+        ("A [U0]", {"version": "0"}),  # there is no such update
+        ("A [ba\u017fe]", {"kind": "base"}),
+        ("A [0100AAAABBBB0000][DLC]", {"kind": "add-on", "base_id": BASE}),
+        ("A [0100AAAABBBB0800][BASE]", {"title_id": "0100AAAABBBB0800"}),
+        ("A [0100AAAABBBB0800] (1G+2D)", {"title_id": "0100AAAABBBB0800"}),
+        ("A (3D) [0100AAAABBBB0000]", {"title_id": BASE, "name": "A (3D)"}),
+        ("A [3D]", {"name": "A"}),
+        ("A (U) (1941)", {"name": "A (U) (1941)"}),
+    ],
+)
+def test_a_mark_that_does_not_fit_is_not_believed(
+    file: str, facts: dict[str, str]
+) -> None:
+    found = catalogd.name_facts(f"{file}.nsp")
+    assert found == {"name": "A", "description": "", "version": "", **found, **facts}
+    assert found.keys() - facts.keys() <= {"name", "description", "version", "patch"}
 
 
 def test_an_add_on_without_a_title_id_has_no_number() -> None:
