@@ -51,12 +51,12 @@ A tap on Send becomes bytes on a card
  3. The thread of Consoles.update() waits for that, and starts a Console for a device.
  4. Console.run() starts the client, whose run_by_server() runs Sender.run().
  5. Its Server.queue() calls QueueCalls.pending_items(), which asks Clients.pending().
- 6. Sender._claim() reports an item; Clients.report() and next_status() let one have it.
+ 6. Reports.claim() reports an item; Clients.report() and next_status() let one have it.
  7. Download.begin() calls LibraryCalls.download(), whose file_answer() opens the file.
  8. Content.send() sends it in a thread of its own: see Server._start_thread().
  9. Storage.save() has Folder.write() or FTP.write() write a part, checks it, and gives
     it its name. LAN.push() tells an installer console addresses instead, to fetch from.
-10. Sender._complete() reports it: Clients.report() notes for good what was sent.
+10. Reports.complete() reports it: Clients.report() notes for good what was sent.
 
 A request becomes an answer
  1. The main loop accepts in Server.accept() and reads in Channel.received().
@@ -350,7 +350,7 @@ SENTENCES = {
     "lan_idle": "The console has fetched nothing. Open its LAN install.",
     "lan_no_file": "It is a link, or its file is gone: a console cannot fetch it.",
     # saves
-    "saves_many": "The console has too many files or folders of saves.",
+    "saves_many": "The console has too many files or folders.",
     "save_failed": "Not copied: {path}: {why}",
     "save_damaged": "It is not whole, or it is being written.",
     "save_large": "It is larger than {size}.",
@@ -705,7 +705,7 @@ PROGRESS = {
     "error_message": Field(str, max_length=64 * 1024),
     "error_code": Field(str, max_length=64),  # with "processing": why it tries again
     "error_arguments": Field(dict, max_length=2000),  # by placeholder: see reported
-    "bytes_kept": Field(int),  # that the target had after the attempt
+    "bytes_kept": Field(int),  # that the target had at the attempt, for sure
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
     "offered": Field(bool),  # the item is in an installer's list, and not begun

@@ -19,6 +19,7 @@ Downloads  a file from any byte on, also after interruptions
 Targets    where the client puts files: a folder, an FTP server, a network installer
 Saves      copies of the backups of saves that are on a console, for its server alone
 Transfers  the copy of one queue item's file, its progress reported by a thread
+Reports    what is done between items: the target is watched, and each end reported
 Offers     the files that a network installer has in its list, and fetches itself
 Sender     the queue, item by item
 Commands   the command line
@@ -33,6 +34,7 @@ import contextlib
 import dataclasses
 import errno
 import ftplib
+import functools
 import getpass
 import hashlib
 import http.client
@@ -146,7 +148,7 @@ SENTENCES = {
     "disk_away": "Its disk is not connected.",
     "disk_full": "The disk is full.",
     "saves_disk": "Saves cannot be kept in {folder}: {why}",
-    "saves_many": "The console has too many files or folders of saves.",
+    "saves_many": "The console has too many files or folders.",
     "save_failed": "Not copied: {path}: {why}",
     "save_damaged": "It is not whole, or it is being written.",
     "save_large": "It is larger than {size}.",
@@ -456,6 +458,15 @@ def size_text(count: float) -> str:
     return f"{count:.0f} bytes"
 
 
+def json_object(text: bytes) -> dict[str, Any]:
+    """Return the object that a text is, {} if it is none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(text)
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
 def number(text: str) -> int | None:
     """Return a number that the other side tells, None for what is none."""
     return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None
@@ -524,13 +535,20 @@ class Item(NamedTuple):
     replace: bool = False  # whether it may replace another file on the target
 
 
-class Tried(NamedTuple):
-    """What attempts at a queue item came to."""
+class Part(NamedTuple):
+    """What the target has, or will have, of a file that is not complete."""
 
-    validator: str  # of the version of the file that they sent
-    most: int = 0  # bytes that the target had at the start of any of them
-    failures: int = 0  # since it had them
-    why: Any = None  # the last one failed, as Problem.told; None once that is counted
+    item: str  # the id of its queue item
+    version: str | None  # the validator, "" if it is not resumed, None: not begun yet
+    is_direct: bool = False  # whether it is written by its own name, not as NAME.part
+    is_stopped: bool = False  # whether its item was cancelled, so that it is removed
+
+
+class Sent(NamedTuple):
+    """A file that the target keeps."""
+
+    entry: str  # the id of its entry
+    ends: str  # what `file_ends` told of it, "" if unknown
 
 
 @contextlib.contextmanager
@@ -546,57 +564,51 @@ def disk_problems() -> Iterator[None]:
 
 
 class State:
-    """A small JSON file for each pair of a server and a target.
+    """Small JSON files for each pair of a server and a target.
 
     `client` identifies this client to the server, which gives an item to one client
-    only, and gives it back to that client after a crash. `unfinished` has the
-    validator of each unfinished file by its name, `items` the id of its queue item, and
-    `direct` the names of those that are not called NAME.part. `stopped` has the id of
-    the queue item of those that were cancelled, by the same name. `sent` is the id of
-    the queue item whose file is complete while the server does not know it yet. `files`
-    has, by its name without case, the id of the entry whose file was sent and its
-    validator, and `ends` what `file_ends` told of it. `tried` has the attempts by queue
-    item. `mount` is the mount point that the target's folder was below, "" if unknown.
+    only, and gives it back to that client after a crash. `parts` has the unfinished
+    files by their names. `sent` is the id of the queue item whose file is complete
+    while the server does not know it yet. `mount` is the mount point that the target's
+    folder was below, "" if unknown. `files` has what was sent by its name without case,
+    in a file of its own: it is long, and changes once an item.
     """
 
     def __init__(self, folder: str, server: str, target: str) -> None:
         name = hashlib.sha256(f"{server}\n{target}".encode()).hexdigest()[:16]
         self.path = os.path.join(folder, f"{name}.json")
         self.client = secrets.token_hex(8)
-        self.unfinished: dict[str, str] = {}
-        self.stopped: dict[str, str] = {}
-        self.sent = ""
-        self.files: dict[str, tuple[str, str]] = {}
-        self.mount = ""
-        self.items: dict[str, str] = {}
-        self.direct: list[str] = []
-        self.ends: dict[str, str] = {}
-        self.tried: dict[str, Tried] = {}
-        self._written = ""
-        damage = (OSError, ValueError, KeyError, TypeError)  # or no file yet
-        with contextlib.suppress(*damage), open(self.path, encoding="utf-8") as file:
-            facts = json.load(file)
+        self.parts: dict[str, Part] = {}
+        self.sent = self.mount = ""
+        self._written: dict[str, str] = {}  # by path
+        self.files = {n: Sent(*of) for n, of in self._read("-sent").items()}
+        damage = (KeyError, TypeError, AttributeError)  # or no file yet
+        with contextlib.suppress(*damage):
+            facts = self._read()
             self.client, self.sent = str(facts["client"]), str(facts["sent"])
-            self.unfinished = dict(facts["parts"])
-            self.files = {name: (e, v) for name, (e, v) in facts["files"].items()}
+            self.parts = {name: read_part(name, facts) for name in facts["parts"]}
             self.mount = str(facts["mount"])
-            self.stopped = dict(facts["stopped"])
-            self.items, self.direct = dict(facts["items"]), list(facts["direct"])
-            self.ends = dict(facts["ends"])
-            self.tried = {item: Tried(*of) for item, of in facts["tried"].items()}
+            for name, (entry, _) in facts.get("files", {}).items():
+                self.files.setdefault(name, Sent(entry, facts["ends"].get(name, "")))
+
+    def _read(self, kind: str = "") -> dict[str, Any]:
+        path = self.path.replace(".json", f"{kind}.json")
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            return json_object(file.read())
+        return {}
 
     def save(self) -> None:
         """Write what is not written yet. :raises TargetOffline: the disk fails, or is
         full: that may pass."""
-        facts = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
-        facts |= {"files": self.files, "mount": self.mount, "stopped": self.stopped}
-        facts |= {"items": self.items, "direct": self.direct, "ends": self.ends}
-        facts |= {"tried": self.tried}
-        text = json.dumps(facts)
-        if text != self._written:
+        self._write(self.path.replace(".json", "-sent.json"), self.files)
+        facts = {"client": self.client, "parts": self.parts, "sent": self.sent}
+        self._write(self.path, {**facts, "mount": self.mount})
+
+    def _write(self, path: str, facts: dict[str, Any]) -> None:
+        if (text := json.dumps(facts)) != self._written.get(path, "{}"):
             with disk_problems():
-                write_private(self.path, text)
-            self._written = text
+                write_private(path, text)
+            self._written[path] = text
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -614,75 +626,73 @@ class State:
                 lock.execute("BEGIN EXCLUSIVE")
             yield
 
-    def part(self, name: str) -> str:
+    def begun(self) -> dict[str, Part]:
+        """Return the parts of which the target may have something."""
+        parts = self.parts.items()
+        return {name: part for name, part in parts if part.version is not None}
+
+    def part_name(self, name: str) -> str:
         """Return what an unfinished file is called on the target."""
-        return name if name in self.direct else f"{name}.part"
+        is_direct = name in self.parts and self.parts[name].is_direct
+        return name if is_direct else f"{name}.part"
 
-    def begin(self, name: str, validator: str, item: Item) -> None:
+    def begin(self, name: str, version: str, item: Item) -> None:
         """Note that there is an unfinished file of this version from now on."""
-        self.stopped.pop(name, None)
-        self.unfinished[name] = validator
-        self.items[name] = item.queue_item_id
+        is_direct = self.part_name(name) == name
+        self.parts[name] = Part(item.queue_item_id, version, is_direct)
         self.save()
 
-    def stop(self, item: Item, name: str) -> None:
-        """Note that an item was cancelled."""
+    def stop(self, item: Item, name: str, is_damaged: bool = False) -> None:
+        """Note that an item was cancelled, or that what is left of it is damaged."""
         self.sent = ""
-        self.tried.pop(item.queue_item_id, None)
-        if name in self.unfinished:
-            self.stopped[name] = item.queue_item_id
+        if part := self.begun().get(name):
+            version = "" if is_damaged else part.version
+            self.parts[name] = Part(item.queue_item_id, version, part.is_direct, True)
         self.save()
+
+    def stop_gone(self, items: Container[str]) -> None:
+        """Note that these items have ended while this client did not send them."""
+        for name, part in self.begun().items():
+            self.parts[name] = part._replace(
+                is_stopped=part.is_stopped or part.item in items
+            )
 
     def drop_part(self, name: str) -> None:
         """Note that an unfinished file is not there any more."""
-        for table in (self.unfinished, self.stopped, self.items):
-            table.pop(name, None)
-        self.direct = [other for other in self.direct if other != name]
+        self.parts.pop(name, None)
         self.save()
 
-    def write_directly(self, part: str, name: str) -> None:
-        """Note that the part was removed, and is written by its own name instead."""
-        self.drop_part(part)
-        self.direct.append(name)
-        self.save()
-
-    def attempts(self, item: Item, validator: str) -> Tried:
-        """Return the attempts at this version of an item's file. That it changes while
-        it is sent is one, also where it does so for ever."""
-        tried = self.tried.get(item.queue_item_id, Tried(validator))
-        if tried.validator == validator:
-            return tried
-        has_changed = tried.why == Interrupted("file_changed").told()
-        return (
-            tried._replace(validator=validator, most=0)
-            if has_changed
-            else Tried(validator)
-        )
-
-    def note_attempts(self, item: Item, tried: Tried) -> None:
-        self.tried[item.queue_item_id] = tried
+    def write_directly(self, part: str, name: str, item: Item) -> None:
+        """Note that a part was removed, and is written by its own name instead."""
+        self.parts.pop(part, None)
+        self.parts[name] = Part(item.queue_item_id, None, is_direct=True)
         self.save()
 
     def own_name(self, name: str, entry: str) -> str:
         """Return the name for an entry's file: marked where another entry has it."""
-        owner, _ = self.files.get(name.casefold(), (entry, ""))
-        return name if owner == entry else marked(name, entry)
+        sent = self.files.get(name.casefold())
+        return name if sent is None or sent.entry == entry else marked(name, entry)
 
-    def mark_sent(
-        self, item: Item, name: str = "", validator: str = "", ends: str = ""
-    ) -> None:
+    def mark_sent(self, item: Item, name: str = "", ends: str = "") -> None:
         """:param name: of the file, where the target keeps it."""
         self.sent = item.queue_item_id
         if name:
-            self.files[name.casefold()] = item.entry_id, validator
-            self.ends[name.casefold()] = ends
+            self.files[name.casefold()] = Sent(item.entry_id, ends)
         self.save()
 
-    def forget(self, item: Item, name: str) -> None:
-        """Note that the item has ended, and that its file is no longer unfinished."""
+    def forget(self, name: str) -> None:
+        """Note that an item has ended, and that its file is no longer unfinished."""
         self.sent = ""
-        self.tried.pop(item.queue_item_id, None)
         self.drop_part(name)
+
+
+def read_part(name: str, facts: dict[str, Any]) -> Part:
+    """Return a part of a state file, also of one that release 0.4.0 wrote."""
+    part = facts["parts"][name]
+    if not isinstance(part, str):
+        return Part(*part)
+    item, direct = facts.get("items", {}).get(name, ""), facts.get("direct", ())
+    return Part(item, part, name in direct, name in facts.get("stopped", ()))
 
 
 # Server -----------------------------------------------------------------------
@@ -694,14 +704,6 @@ NETWORK_ERRORS = (OSError, http.client.HTTPException)
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # reasons of ssl.SSLError
 TLS_ALERT = "\x15\x03"  # what servers for https answer to plain http, or this in a 400:
 HTTPS_HINT = re.compile(rb"HTTPS (port|server)")
-
-
-def json_object(text: bytes) -> dict[str, Any]:
-    with contextlib.suppress(ValueError, RecursionError):
-        value = json.loads(text)
-        if isinstance(value, dict):
-            return value
-    return {}
 
 
 def body_of(answer: http.client.HTTPResponse) -> bytes:
@@ -737,8 +739,7 @@ class Server:
     def interrupt(self) -> None:
         """End the call that another thread waits for, and refuse to repeat it."""
         self._is_over = True
-        if self._connection.sock:
-            shut_down(self._connection.sock)
+        shut_down(self._connection.sock)
 
     def key_header(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -864,10 +865,11 @@ class Server:
             raise Problem(f"{self.address} knows no pairing. {hint}") from problem
 
 
-def shut_down(sock: socket.socket) -> None:
+def shut_down(sock: socket.socket | None) -> None:
     """End the call that another thread waits for on this socket."""
     with contextlib.suppress(OSError):  # it is closed
-        sock.shutdown(socket.SHUT_RDWR)
+        if sock:
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 # Screen -----------------------------------------------------------------------
@@ -933,7 +935,7 @@ class Progress:
         self.moved = 0
         self._began = time.monotonic()
         self._problem: Problem | None = None
-        self._sockets: set[socket.socket] = set()
+        self._interrupts: set[Callable[[], None]] = set()
         self._wake = threading.Event()
 
     def begin(self, name: str, start: int, size: int | None) -> None:
@@ -966,12 +968,16 @@ class Progress:
         """Return how much of the file the target has, 0 where its size is unknown."""
         return min(100 * self.done // self.size, 100) if self.size else 0
 
+    def figures(self) -> dict[str, int]:
+        """Return the fields of a report that tell how far it is."""
+        return {"progress_percent": self.percent(), "bytes_transferred": self.done}
+
     def cancel(self, problem: Problem) -> None:
         """End the transfer from another thread, whatever it waits for."""
         self._problem = problem
         self._wake.set()
-        for sock in list(self._sockets):
-            shut_down(sock)
+        for interrupt in list(self._interrupts):
+            interrupt()
 
     def check(self) -> None:
         """:raises Problem: the transfer was cancelled, for this reason."""
@@ -984,14 +990,14 @@ class Progress:
         self.check()
 
     @contextlib.contextmanager
-    def cancels(self, sock: socket.socket) -> Iterator[None]:
-        """Inside the block, let `cancel` also shut down this socket."""
-        self._sockets.add(sock)
+    def cancels(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Inside the block, let `cancel` call this too, to end what is waited for."""
+        self._interrupts.add(interrupt)
         try:
             self.check()
             yield
         finally:
-            self._sockets.discard(sock)
+            self._interrupts.discard(interrupt)
 
 
 @dataclasses.dataclass
@@ -1060,18 +1066,10 @@ class Download:
     ("" where it has none) and `sha256` (None where unknown).
     """
 
-    def __init__(
-        self,
-        server: Server,
-        item: Item,
-        progress: Progress,
-        judge: Callable[[int], None] = lambda start: None,
-    ) -> None:
-        """:param judge: is told the byte that each attempt begins at, and may raise."""
+    def __init__(self, server: Server, item: Item, progress: Progress) -> None:
         self.server = server
         self.item = item
         self.progress = progress
-        self._judge = judge
         self.url = f"{server.address}/api/download/{urllib.parse.quote(item.entry_id)}"
         self.name = ""
         self.part = ""  # what State calls the unfinished file on the target, if any
@@ -1106,7 +1104,6 @@ class Download:
         is_hashed = not start and (is_hashed or self.sha256 is not None)
         self.digest = hashlib.sha256() if is_hashed else None
         self.progress.begin(self.name, start, self.size)
-        self._judge(start)
 
     def chunks(self) -> Iterator[memoryview]:
         """Yield the rest of the file, in a buffer that is used again. A chunk counts as
@@ -1227,8 +1224,9 @@ class Download:
         with contextlib.closing(connection(parts)) as call:
             try:
                 call.connect()
-                sock = call.sock  # the connection forgets it when it is the last call
-                with self.progress.cancels(sock):
+                # The connection forgets its socket when it is the last call.
+                interrupt = functools.partial(shut_down, call.sock)
+                with self.progress.cancels(interrupt):
                     call.request("GET", path, headers=headers)
                     response = call.getresponse()
             except NETWORK_ERRORS as error:
@@ -1236,7 +1234,7 @@ class Download:
                 kind = ServerOffline if is_own else FileOffline
                 why = error_text(error)
                 raise kind("host_silent", host=parts.netloc, why=why) from error
-            with response, self.progress.cancels(sock):
+            with response, self.progress.cancels(interrupt):
                 yield response
 
 
@@ -1405,21 +1403,21 @@ class Storage(Target, abc.ABC):
         self.check_ready(state)  # also in a later attempt
         name = download.name = state.own_name(download.name, item.entry_id)
         download.part = self._part_for(name, state)
-        part = state.part(download.part)
+        part = state.part_name(download.part)
         if self._find(name, download, state) == EQUAL:
             download.progress.screen.say(f"{name} is on the target already.")
             ends = download.ends()
-            if download.part in state.unfinished:
+            if part != name and download.part in state.parts:
                 self.discard(part)
         else:
             self._fill(part, download, state)
             ends = self._name(part, name, download, state)
-        state.mark_sent(item, name, download.validator, ends)
+        state.mark_sent(item, name, ends)
 
     def _part_for(self, name: str, state: State) -> str:
         """Return what State calls the unfinished file: by its name, unless somebody
         else has a part there."""
-        if name in state.unfinished or name in state.direct:
+        if name in state.parts:
             return name
         with contextlib.suppress(Unseen):
             if self.size_of(f"{name}.part") is None:
@@ -1434,17 +1432,18 @@ class Storage(Target, abc.ABC):
         """
         may_replace = self.settings.overwrite or download.item.replace
         is_sent = state.sent == download.item.queue_item_id
+        is_direct = state.part_name(name) == name
         try:
             size = self.size_of(name, download.size or 0)
         except Unseen:
-            if may_replace or name in state.direct:
+            if may_replace or is_direct:
                 return OURS
             raise
         if size is None:
             return FREE
         if may_replace and not is_sent:
             return OURS
-        if name in state.direct and self._is_begun(name, size, download):
+        if is_direct and self._is_begun(name, size, download):
             return OURS
         return self._compare(name, size, download, state)
 
@@ -1469,9 +1468,12 @@ class Storage(Target, abc.ABC):
             download.note = Failed("file_unread", name=name)
         if is_same_size and ends in ("", expected):
             return EQUAL
-        if ends and ends == state.ends.get(name.casefold()):
+        sent = state.files.get(name.casefold())
+        if sent and ends and ends == sent.ends:
             return OURS
-        if name in state.direct:  # what this client began is not there any more
+        if (
+            state.part_name(name) == name
+        ):  # what this client began is not there any more
             state.drop_part(name)
         raise Failed("same_size_file" if is_same_size else "other_file", name=name)
 
@@ -1487,8 +1489,9 @@ class Storage(Target, abc.ABC):
             size = self.size_of(part) or 0
         except Unseen:
             size = 0
-        is_known = state.unfinished.get(download.part) == download.validator != ""
-        start = self._resume_at(part, size, download) if is_known else 0
+        begun = state.parts.get(download.part)
+        is_same = begun and begun.version == download.validator != ""
+        start = self._resume_at(part, size, download) if is_same else 0
         self.check_room(download, start or size)
         state.begin(download.part, download.validator, download.item)
         download.begin(start, self.settings.verify)
@@ -1519,7 +1522,7 @@ class Storage(Target, abc.ABC):
                 self.rename(part, name, outcome == OURS)
         except Unrenamed:
             self.discard(part)
-            state.write_directly(download.part, name)
+            state.write_directly(download.part, name, download.item)
             raise
         return ends
 
@@ -1700,10 +1703,11 @@ MAX_REPLY_LINES = 200
 FTP_ERRORS: tuple[type[Exception], ...] = (*ftplib.all_errors, ValueError)
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
 MAX_LIST_BYTES = 4 * 1024 * 1024
+LIST_SECONDS = 60.0  # that a list may take as a whole
 LIST_ROW = re.compile(  # such as "-rw-r--r-- 1 user group 1010 Nov 24 05:40 a game.nsp"
     r"[-d]\S{9,}\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+)\s+\w+\s+\d+\s+[\d:]+ (?P<name>.+)"
 )
-NO_FILE_ROW = re.compile(r"d|total \d+|\s*$")
+NO_ROW = re.compile(r"total \d+|\s*$")
 EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
 
 
@@ -1718,10 +1722,28 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
         raise TargetOffline("no_such_host", name=host) from error
 
 
+class Listed(NamedTuple):
+    """A file or a folder in a list of a server."""
+
+    name: str  # the whole line, where that cannot be read
+    size: int  # bytes, negative where it cannot be read
+    is_folder: bool
+
+
+def read_listed(line: str) -> Listed:
+    """Return what a line of a list tells."""
+    match, is_folder = LIST_ROW.fullmatch(line), line.startswith("d")
+    if match:
+        return Listed(match["name"], int(match["size"]), is_folder)
+    return Listed(line, -1, is_folder)
+
+
 class Connection(ftplib.FTP):
     """The control connection to a console's FTP server, or to whatever else answers
-    there. All replies are read here: any bytes, but with an end."""
+    there. All replies and lists are read here: any bytes, but with an end. `progress`
+    is of what it is used for: that may be cancelled at any time."""
 
+    progress: Progress
     _reply_seconds = TIMEOUT_SECONDS  # that a reply may take as a whole
     _login_end = math.inf  # by time.monotonic()
     _unread = b""
@@ -1773,16 +1795,52 @@ class Connection(ftplib.FTP):
         while b"\n" not in self._unread:
             if len(self._unread) > room:
                 raise ftplib.error_proto("a reply without an end")
-            left = max(end - time.monotonic(), 0)
-            if not select.select([self.sock], [], [], left)[0]:
-                raise TimeoutError
-            piece = self.sock.recv(4096)
+            piece = self._receive(self.sock, end)
             if not piece:
                 raise EOFError
             self._unread += piece
         line, _, self._unread = self._unread.partition(b"\n")
         text = line.rstrip(b"\r").decode("utf-8", "replace")
         return re.sub(r"^213-(\d+)213 END$", r"213 -\1", text)
+
+    def interrupt(self) -> None:
+        """End the call that another thread waits for."""
+        shut_down(self.sock)
+
+    @contextlib.contextmanager
+    def data(self, command: str, start: int = 0) -> Iterator[socket.socket]:
+        """Open the data connection of a command. Its end is not waited for."""
+        sock = self.transfercmd(command, start or None)
+        with sock, self.progress.cancels(functools.partial(shut_down, sock)):
+            yield sock
+
+    def blocks(self, path: str, start: int = 0) -> Blocks:
+        """Yield a file from the byte `start` on. Servers reply to an early end in
+        different ways: the connection is of no use after it."""
+        with self.data(f"RETR {path}", start) as data:
+            while block := data.recv(CHUNK_BYTES):
+                yield block
+        self.reply_within(FTP_FINISH_SECONDS)
+
+    def listed(self) -> list[Listed]:
+        """Return what is in the current folder.
+        :raises Failed: the list has no end."""
+        text, end = b"", time.monotonic() + LIST_SECONDS
+        with self.data("LIST") as data:
+            while block := self._receive(data, end):
+                text += block
+                if len(text) > MAX_LIST_BYTES:
+                    raise Failed("saves_many")
+        self.voidresp()
+        lines = text.decode("utf-8", "replace").splitlines()
+        return [read_listed(line) for line in lines if not NO_ROW.match(line)]
+
+    def _receive(self, sock: socket.socket, end: float) -> bytes:
+        """Wait for bytes until the time `end`. :raises TimeoutError: none came."""
+        left = max(end - time.monotonic(), 0)
+        if not select.select([sock], [], [], left)[0]:
+            raise TimeoutError
+        return sock.recv(CHUNK_BYTES)
 
     def makepasv(self, tries: int = 5) -> tuple[str, int]:
         """:raises ConnectionError: also where the reply is that it never works: the
@@ -1815,13 +1873,14 @@ class FTP(Storage):
             raise Problem("User, password and folder must be one line each.")
         self.reads_back = not self.folder.endswith(":")
         self._ftp = Connection()
+        self._ftp.progress = Progress(Screen())
         self._entered = ""
 
     def check_ready(self, state: State) -> str:
-        self._connect()
+        self.connect()
         return READY
 
-    def _connect(self) -> None:
+    def connect(self) -> None:
         """:raises TargetOffline: it takes no file now."""
         try:
             if self._ftp.sock is None:
@@ -1862,6 +1921,27 @@ class FTP(Storage):
             self._ftp.cwd(folder)
 
     @contextlib.contextmanager
+    def calls(self, name: str, progress: Progress) -> Iterator[Connection]:
+        """Inside the block, use the connection for what has this name. What cancels the
+        progress ends the wait for a reply.
+
+        :raises Failed: see `_problems`.
+        """
+        self._ftp.progress = progress
+        with self._problems(name), progress.cancels(self._ftp.interrupt):
+            yield self._ftp
+
+    def list(self, folder: str, progress: Progress) -> list[Listed]:
+        """Return what is in a folder, [] where there is no such folder.
+        :raises Failed: it cannot be read."""
+        with self.calls(one_line(folder), progress) as ftp:
+            try:
+                ftp.cwd(folder)
+            except ftplib.error_perm:
+                return []
+            return ftp.listed()
+
+    @contextlib.contextmanager
     def _problems(self, name: str) -> Iterator[None]:
         """Turn errors of the server into problems with the file of this name."""
         try:
@@ -1881,17 +1961,15 @@ class FTP(Storage):
 
     def _reconnect(self) -> None:
         self.close()
-        self._connect()
+        self.connect()
         self._enter(self._entered)
 
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
-        self._connect()
-        assert self._ftp.sock
-        with download.progress.cancels(self._ftp.sock):
+        self.connect()
+        with self.calls(download.name, download.progress):
             self._enter_for(download.name)
-            with self._problems(download.name):
-                self._put(download, state)
+            self._put(download, state)
 
     def _put(self, download: Download, state: State) -> None:
         if not self._entered.endswith(":"):
@@ -1921,33 +1999,22 @@ class FTP(Storage):
 
     def _listed_size(self, name: str) -> int | None:
         """:raises Unseen: the list tells nothing that can be read."""
-        lines = self._list(name)
-        files = [file for file in map(LIST_ROW.fullmatch, lines) if file]
-        for file in files:
-            if file["name"].casefold() == name.casefold():
-                return int(file["size"])
-        if len(files) < len(lines):
-            raise Unseen("file_unknown", name=name)
-        return None
-
-    def _list(self, name: str) -> list[str]:
-        """Return the lines of the folder's files. :raises Unseen: it has no list."""
-        text = b""
         try:
-            with self._ftp.transfercmd("LIST") as data:
-                while len(text) < MAX_LIST_BYTES and (block := data.recv(CHUNK_BYTES)):
-                    text += block
+            files = [file for file in self._ftp.listed() if not file.is_folder]
         except ftplib.error_perm as error:
             raise Unseen("file_unknown", name=name) from error
-        self._ftp.voidresp()
-        lines = text.decode("utf-8", "replace").splitlines()
-        return [line for line in lines if not NO_FILE_ROW.match(line)]
+        for file in files:
+            if file.name.casefold() == name.casefold():
+                return file.size
+        if any(file.size < 0 for file in files):
+            raise Unseen("file_unknown", name=name)
+        return None
 
     def write(self, name: str, download: Download) -> None:
         start = download.progress.start
         if 0 < start == download.size:
             return  # it has all bytes: an APPE of none would be in vain
-        with self._open(name, start) as data, download.progress.cancels(data):
+        with self._open(name, start) as data:
             for chunk in download.chunks():
                 try:
                     data.sendall(chunk)
@@ -1966,40 +2033,43 @@ class FTP(Storage):
         except TimeoutError as error:
             raise ftplib.error_temp(error_text(error)) from error
 
-    def _open(self, name: str, start: int) -> socket.socket:
-        """Return the data connection that takes the file. REST is not for this: ftpsrv
+    @contextlib.contextmanager
+    def _open(self, name: str, start: int) -> Iterator[socket.socket]:
+        """Open the data connection that takes the file. REST is not for this: ftpsrv
         accepts it, and then truncates the file at STOR."""
-        try:
-            return self._ftp.transfercmd(f"{'APPE' if start else 'STOR'} {name}")
-        except ftplib.error_perm as error:
-            reply = error_text(error, self.password)
-            if start:
-                self.can_append = False
-                raise Interrupted("ftp_no_resume", why=reply) from error
-            if name.endswith(".part"):
-                raise
-            raise TargetOffline("ftp_closed", why=reply) from error
+        with contextlib.ExitStack() as stack:
+            try:
+                command = f"{'APPE' if start else 'STOR'} {name}"
+                data = stack.enter_context(self._ftp.data(command))
+            except ftplib.error_perm as error:
+                reply = error_text(error, self.password)
+                if start:
+                    self.can_append = False
+                    raise Interrupted("ftp_no_resume", why=reply) from error
+                if name.endswith(".part"):
+                    raise
+                raise TargetOffline("ftp_closed", why=reply) from error
+            yield data
 
     def read(self, name: str, start: int, progress: Progress) -> Blocks:
-        data, skip = self._open_to_read(name, start)
-        with data, progress.cancels(data):
-            try:
-                while block := data.recv(CHUNK_BYTES):
-                    if rest := block[skip:]:
-                        yield rest
-                    skip -= len(block) - len(rest)
-            except GeneratorExit:  # servers reply to an early end in different ways
-                self._reconnect()
-                raise
-        self._ftp.voidresp()
+        first, blocks, skip = self._begin_to_read(name, start)
+        try:
+            for block in itertools.chain([first], blocks):
+                if rest := block[skip:]:
+                    yield rest
+                skip -= len(block) - len(rest)
+        except GeneratorExit:
+            blocks.close()
+            self._reconnect()
+            raise
 
-    def _open_to_read(self, name: str, start: int) -> tuple[socket.socket, int]:
-        """Return the data connection that gives a file from the byte `start` on, and
-        how many bytes it gives before that, where the console refuses REST."""
+    def _begin_to_read(self, name: str, start: int) -> tuple[bytes, Blocks, int]:
+        """Return the first block of a file from the byte `start` on, the others, and
+        how many bytes come before that, where the console refuses REST."""
         for place in dict.fromkeys((start, 0)):
+            blocks = self._ftp.blocks(name, place)
             with contextlib.suppress(ftplib.error_perm):
-                data = self._ftp.transfercmd(f"RETR {name}", place or None)
-                return data, start - place
+                return next(blocks, b""), blocks, start - place
         self._reconnect()  # so that no REST is left for what comes next
         raise Unread("ftp_no_reading", name=name)
 
@@ -2019,7 +2089,7 @@ class FTP(Storage):
 
     def discard(self, part: str) -> None:
         try:
-            self._connect()
+            self.connect()
             self._enter_for(part.removesuffix(".part"))
             with self._problems(part):
                 self._ftp.delete(part)
@@ -2211,7 +2281,7 @@ class Saves:
         """:raises Problem: the rest is for the next time."""
         self._check_folder()
         self.remove_parts()
-        self.target._connect()
+        self.target.connect()
         for title in itertools.chain.from_iterable(map(self._list, SAVES_FOLDERS)):
             for path, files in self._backups(title):
                 with self._going_on(path):
@@ -2238,19 +2308,13 @@ class Saves:
             if self._breaks >= MAX_SAVE_FAULTS:
                 raise
             self.target.close()
-            self.target._connect()
+            self.target.connect()
 
     def _note(self, path: str, why: Problem) -> None:
         self._faults.append(Failed("save_failed", path=one_line(path), why=why))
 
-    @contextlib.contextmanager
-    def _calls(self, path: str) -> Iterator[Connection]:
-        """Inside the block, use the connection for this path.
-        :raises Failed, Cancelled:"""
-        ftp = self.target._ftp
-        assert ftp.sock
-        with self.target._problems(one_line(path)), self._progress.cancels(ftp.sock):
-            yield ftp
+    def _calls(self, path: str) -> contextlib.AbstractContextManager[Connection]:
+        return self.target.calls(one_line(path), self._progress)
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
@@ -2279,31 +2343,20 @@ class Saves:
         """Return what a folder has, [] where it does not exist."""
         files = [SaveFile(f"{folder}/", -1)]
         with self._going_on(folder):
-            files = [self._file(folder, line) for line in self._lines(folder)]
+            if folder.count("/") >= MAX_SAVE_DEPTH:
+                raise Failed("saves_many")
+            names = self.target.list(folder, self._progress)
+            files = [self._file(folder, name) for name in names]
         self._names += len(files)
         if self._names > MAX_SAVE_NAMES:
             raise Problem("saves_many")
         unused = ("/.", "/..", UNUSED_SAVES)
         return [file for file in files if not file.path.endswith(unused)]
 
-    def _lines(self, folder: str) -> list[str]:
-        with self._calls(folder) as ftp:
-            try:
-                ftp.cwd(folder)
-            except ftplib.error_perm:
-                return []
-        text = b"".join(self._blocks("LIST", MAX_LIST_BYTES))
-        if len(text) > MAX_LIST_BYTES or folder.count("/") >= MAX_SAVE_DEPTH:
-            raise Failed("saves_many")
-        lines = text.decode(errors="replace").split("\r\n")
-        return [line for line in lines if line.startswith(("-", "d"))]
-
-    def _file(self, folder: str, line: str) -> SaveFile:
-        match = LIST_ROW.fullmatch(line)
-        if match and SAVE_NAME.fullmatch(match["name"]):
-            path = f"{folder}/{match['name']}"
-            return SaveFile(path, int(match["size"]), line.startswith("d"))
-        self._note(f"{folder}/{line}", Failed("save_name"))
+    def _file(self, folder: str, file: Listed) -> SaveFile:
+        if file.size >= 0 and SAVE_NAME.fullmatch(file.name):
+            return SaveFile(f"{folder}/{file.name}", file.size, file.is_folder)
+        self._note(f"{folder}/{file.name}", Failed("save_name"))
         return SaveFile(f"{folder}/", -1)
 
     def _tree(self, file: SaveFile) -> list[SaveFile]:
@@ -2373,7 +2426,7 @@ class Saves:
         self._received = 0
         with open(part, "wb", 4 * CHUNK_BYTES, opener=write_through) as out:
             if files[0].path == path:
-                out.writelines(self._blocks(f"RETR {path}", files[0].size))
+                out.writelines(self._blocks(files[0]))
             else:
                 self._pack(path, files, out)
             out.flush()
@@ -2389,19 +2442,18 @@ class Saves:
                 info = zipfile.ZipInfo(file.path.removeprefix(f"{path}/"))
                 info.file_size = file.size
                 with packed.open(info, "w") as part:
-                    part.writelines(self._blocks(f"RETR {file.path}", file.size))
+                    part.writelines(self._blocks(file))
 
-    def _blocks(self, command: str, most: int) -> Blocks:
-        """Yield what a command gives, until it is more than so many bytes."""
-        with self._calls(command) as ftp:
-            with ftp.transfercmd(command) as data, self._progress.cancels(data):
-                while most >= 0 and (block := data.recv(CHUNK_BYTES)):
-                    most -= len(block)
+    def _blocks(self, file: SaveFile) -> Blocks:
+        """Yield what a file has, until that is more than its size."""
+        left = file.size
+        with self._calls(file.path) as ftp:
+            with contextlib.closing(ftp.blocks(file.path)) as blocks:
+                while left >= 0 and (block := next(blocks, b"")):
+                    left -= len(block)
                     self._received += len(block)
                     yield block
             self._progress.check()
-            if most >= 0:
-                ftp.reply_within(FTP_FINISH_SECONDS)
 
 
 # Transfers --------------------------------------------------------------------
@@ -2412,17 +2464,26 @@ MAX_SILENCES = 5  # attempts to reach a target, before its items wait
 
 
 class Transfer:
+    """:param failures: attempts that have got no further before, as far as this
+    client knows."""
+
     def __init__(
-        self, server: Server, item: Item, target: Target, state: State, screen: Screen
+        self,
+        server: Server,
+        item: Item,
+        target: Target,
+        state: State,
+        screen: Screen,
+        failures: int = 0,
     ) -> None:
         self.item = item
         self.target = target
         self.state = state
+        self.failures = failures
         self.progress = Progress(screen, item.entry_size or None)
-        self.download = Download(server, item, self.progress, self._judge)
+        self.download = Download(server, item, self.progress)
         self._retry = Retry(self.progress.sleep, MAX_SILENCES)
-        self._last: Problem | None = None
-        self._has_begun = False  # whether this attempt sends
+        self._furthest, self._version = 0, ""  # where an attempt began, and at what
         self._over = threading.Event()
         self._reporter = Server(server.address, server.key)
         self._reporting = threading.Lock()  # held to report, in the order of numbers
@@ -2441,7 +2502,6 @@ class Transfer:
             self._reporter.close()
 
     def _attempt(self) -> None:
-        self._has_begun = False
         try:
             self.target.send(self.download, self.state)
         except Problem as problem:
@@ -2449,54 +2509,30 @@ class Transfer:
             self.progress.check()  # cancelling causes other problems
             if isinstance(problem, (Interrupted, Unfinished)):
                 self._retry.reset()  # the target answers
-                self._note(problem)
+                self._count(problem)
             raise
 
-    def _note(self, problem: Problem) -> None:
-        """Note why an attempt has failed. The next one counts it, once it is known what
-        the target has kept; but one that sent nothing counts at once.
+    def _count(self, problem: Problem) -> None:
+        """Count an attempt that has failed: those before it got further if it began at
+        a later byte than any of them.
 
-        :raises Failed: it was the third of these.
+        :raises Failed: it was the third in a row that has got no further.
         """
-        self._last, item = problem, self.item
-        tried = self.state.attempts(item, self.download.validator)
-        if self._has_begun:
-            tried = tried._replace(why=problem.told())
-        else:
-            tried = tried._replace(failures=tried.failures + 1)
-        self.state.note_attempts(item, tried)
-        if tried.failures >= MAX_ATTEMPTS:
-            raise self._gave_up(problem)
+        start, version = self.progress.start, self.download.validator
+        furthest = self._furthest if version == self._version else 0
+        self.failures = 0 if start > furthest else self.failures + 1
+        self._furthest, self._version = max(start, furthest), version
+        if max(self.failures, self._tell(problem)) >= MAX_ATTEMPTS:
+            kind = Full if isinstance(problem, Full) else Failed
+            raise kind("gave_up", why=problem, count=MAX_ATTEMPTS)
 
-    def _gave_up(self, why: Problem) -> Failed:
-        kind = Full if isinstance(self._last, Full) else Failed
-        return kind("gave_up", why=why, count=MAX_ATTEMPTS)
-
-    def _judge(self, start: int) -> None:
-        """Count the attempt before this one, which begins at the byte `start`.
-
-        :raises Failed: three in a row have got no further.
-        """
-        self._has_begun = True
-        tried = self.state.attempts(self.item, self.download.validator)
-        why, most = tried.why, max(tried.most, start)
-        if why is None:
-            return
-        failures = 0 if start > tried.most else tried.failures + 1
-        if max(failures, self._tell(retold(why), start)) >= MAX_ATTEMPTS:
-            raise self._gave_up(retold(why))
-        new = Tried(self.download.validator, most, failures)
-        self.state.note_attempts(self.item, new)
-
-    def _tell(self, why: Problem, start: int) -> int:
+    def _tell(self, problem: Problem) -> int:
         """Report why the item is tried again. Return how many attempts have got no
         further, as the server counts them, over all clients; 0 if unknown."""
-        fields = {**why.fields(), "status": "processing", "bytes_kept": start}
-        fields |= {"progress_percent": self.progress.percent()}
+        fields = {"status": "processing", "bytes_kept": self.progress.start}
+        fields |= {**problem.fields(), **self.progress.figures()}
         with contextlib.suppress(ServerOffline), self._reporting:
-            answer = self._reporter.report(
-                self.item, self.state.client, bytes_transferred=start, **fields
-            )
+            answer = self._reporter.report(self.item, self.state.client, **fields)
             return number(str(answer.get("attempts", ""))) or 0
         return 0
 
@@ -2505,11 +2541,7 @@ class Transfer:
         progress, moved, since = self.progress, 0, time.monotonic()
         while not self._over.wait(REPORT_SECONDS):
             now, new = time.monotonic(), progress.moved - moved
-            fields = {
-                "progress_percent": progress.percent(),
-                "bytes_transferred": progress.done,
-                "transfer_speed": int(new / (now - since)),
-            }
+            fields = progress.figures() | {"transfer_speed": int(new / (now - since))}
             moved, since = moved + new, now
             try:
                 with self._reporting:
@@ -2519,6 +2551,249 @@ class Transfer:
             except Problem as problem:
                 progress.cancel(problem)
                 return
+
+
+# Reports ----------------------------------------------------------------------
+# What the client does between items: it watches its target, and reports how each ended.
+
+MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
+UNDO_SECONDS = 30.0  # for which cancelling can be undone; the page offers it for 10
+CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
+
+
+class Pace:
+    """How often a sender looks at its queue and at its target."""
+
+    check_seconds = CHECK_SECONDS  # between two looks at the target
+
+    def wait(self, wanted: float) -> None:
+        """Wait for the next look: as many seconds as the sender wants."""
+        time.sleep(wanted)
+
+
+class ToldPace(Pace):
+    """That of a client which its server runs. The server tells when somebody waits for
+    this target, and for how many seconds to look often; else it looks once a minute,
+    whatever the sender wants."""
+
+    def __init__(self) -> None:
+        self.idle = Progress(Screen())  # of what ends when the server tells something
+        self._told = threading.Event()
+        self._often_until = -math.inf
+
+    @property
+    def check_seconds(self) -> float:  # type: ignore[override]
+        is_often = time.monotonic() < self._often_until
+        return POLL_SECONDS if is_often else CHECK_SECONDS
+
+    def wait(self, wanted: float) -> None:
+        """Wait for the next look: until the server tells something, or it is due."""
+        self._told.wait(self.check_seconds)
+        self.idle = Progress(Screen())
+        self._told.clear()
+
+    def tell(self, seconds: float) -> None:
+        self._often_until = max(self._often_until, time.monotonic() + seconds)
+        self._told.set()
+        self.idle.cancel(Cancelled("The console is wanted."))
+
+
+class Watch:
+    """The target while nothing is sent: whether it is ready, what is left there of
+    files that nobody wants any more, and the saves on it."""
+
+    def __init__(
+        self, target: Target, state: State, screen: Screen, pace: Pace, saves: Any
+    ) -> None:
+        """:param saves: None where none are copied."""
+        self.target, self.state, self.screen, self.pace = target, state, screen, pace
+        self.saves: Saves | None = saves
+        self.readiness: Problem | None = None  # "ready", or why not, None: not known
+        self._checked = -math.inf  # when that was, by time.monotonic()
+        self._saves_due = -math.inf
+        self._stopped_at: dict[str, float] = {}  # by name
+
+    def look(self, after: str = "") -> None:
+        """Check the target, if the last time is long ago, and say what is new.
+
+        :param after: what ends a problem, so that the attempt after it, which meets the
+            same one, repeats the line.
+        """
+        is_due = time.monotonic() >= self._checked + self.pace.check_seconds
+        if not (self.target.is_watched and is_due):
+            return
+        before = self.readiness
+        with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
+            self.check()
+        if (now := str(self.readiness)) not in (str(before), READY):
+            is_offline = isinstance(self.readiness, TargetOffline)
+            self.screen.say(now[0].upper() + now[1:] + after * is_offline)
+
+    def check(self) -> None:
+        """:raises TargetOffline: it takes no file now."""
+        self._checked, was_ready = time.monotonic(), str(self.readiness) == READY
+        try:
+            self.state.save()  # what a failing disk did not take
+            self.readiness = Problem(self.target.check_ready(self.state))
+            self._saves_due = self._saves_due if was_ready else -math.inf
+        except TargetOffline as problem:
+            self.readiness = problem
+            raise
+
+    def copy_saves(self) -> None:
+        """Copy what is new of the saves on a console that is ready, if that is due."""
+        is_due = time.monotonic() >= self._saves_due
+        if self.saves and is_due and str(self.readiness) == READY:
+            with contextlib.suppress(Cancelled):  # then it is due again at once
+                self.saves.look(self.screen.tell)
+                self._saves_due = time.monotonic() + SAVES_SECONDS
+
+    def stop(self, item: Item, name: str) -> None:
+        """Note that an item was cancelled. What the target has of it stays for now."""
+        self._stopped_at[name] = time.monotonic()
+        self.state.stop(item, name)
+
+    def remove_stopped(self, after: float = 0, undone: Container[str] = ()) -> bool:
+        """Remove from the target what it has of files that were cancelled so many
+        seconds ago, and return whether there was any.
+
+        :param undone: ids of items that wait again.
+        """
+        now, at = time.monotonic(), self._stopped_at
+        parts = self.state.parts.items()
+        wanted = [n for n, part in parts if part.is_stopped and part.item not in undone]
+        names = [name for name in wanted if now >= at.setdefault(name, now) + after]
+        at.update(dict.fromkeys(names, now))  # when it is tried again
+        return any([self.discard(name) for name in names])
+
+    def remove_parts(self) -> None:
+        """Remove what the target has of unfinished files, and what this computer has of
+        copies, since this device was removed. Say what stays on the target."""
+        for name in self.state.begun():
+            if not self.discard(name):
+                break
+        for name in self.state.begun():
+            self.screen.say(f"{self.state.part_name(name)} stays on the target.")
+        if self.saves:
+            try:
+                self.saves.remove_parts()
+            except Problem as problem:
+                self.screen.say(str(problem))
+
+    def discard(self, name: str) -> bool:
+        """Return whether the target could remove what it has of a file."""
+        try:
+            self.check()
+            self.target.discard(self.state.part_name(name))
+            self.state.drop_part(name)
+        except TargetOffline:
+            return False
+        finally:
+            self.target.close()
+        return True
+
+
+class Reports:
+    """How items begin and end: told to the server, to a person, and to the command of
+    --on-done. `failures` counts the items that failed."""
+
+    def __init__(self, server: Server, watch: Watch) -> None:
+        self.server, self.watch = server, watch
+        self.target, self.state, self.screen = watch.target, watch.state, watch.screen
+        self.failures = 0
+
+    def claim(self, item: Item) -> bool:
+        """Return whether the item is this client's now; another may have been first."""
+        with contextlib.suppress(Cancelled):
+            self.server.report(item, self.state.client, status="processing")
+            return True
+        return False
+
+    def stop(
+        self, item: Item, name: str, why: Cancelled, progress: Progress | None = None
+    ) -> None:
+        """End an item that was cancelled. What the target has of it stays for now."""
+        self.watch.stop(item, name)
+        self._report_at_last(item, release=True, **self._kept(progress))
+        self.screen.say(f"{item.entry_name}: stopped: {why}")
+        self._run_command(item, "failed")
+
+    def complete(
+        self,
+        item: Item,
+        name: str,
+        size: int,
+        began: float,
+        note: Problem | None = None,
+    ) -> None:
+        fields: dict[str, Any] = {"progress_percent": 100, "bytes_transferred": size}
+        took = duration_text(time.monotonic() - began)
+        text = f"sent, {size_text(size)} in {took}."
+        if note:
+            text, fields = str(note), {**fields, **note.fields()}
+        self._end(item, name, text, status="completed", **fields)
+
+    def fail(self, item: Item, name: str, problem: Problem) -> None:
+        """:param name: of the file on the target, "" if it has none."""
+        self.failures += 1
+        is_left = name in self.state.begun() and not self.watch.discard(name)
+        fields = {"status": "failed", **problem.fields()}
+        self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
+        if is_left:  # it may be damaged: it is removed, once the target is back
+            self.state.stop(item, name, is_damaged=True)
+
+    def _end(
+        self, item: Item, name: str, text: str, status: str, **fields: Any
+    ) -> None:
+        """Report how the item ended, and go on to the next."""
+        self._report_at_last(item, status=status, **fields)
+        self.state.forget(name)
+        self.screen.say(f"{item.entry_name}: {text}")
+        self._run_command(item, status)
+
+    def _report_at_last(self, item: Item, **fields: Any) -> None:
+        """Report on an item, as soon as the server can be reached."""
+
+        def report() -> None:
+            with contextlib.suppress(Cancelled):  # it is no longer in the queue
+                self.server.report(item, self.state.client, **fields)
+
+        Retry(time.sleep, say=self.screen.say).call(report)
+
+    def _kept(self, progress: Progress | None) -> dict[str, int]:
+        """Return how much of a file stays on a target, which can be read back then."""
+        kept = progress if self.target.reads_back else None
+        return (kept or Progress(self.screen)).figures()
+
+    def release(
+        self, item: Item, why: TargetOffline, progress: Progress | None = None
+    ) -> None:
+        """Put the item back into the queue: until then it counts as being sent."""
+        fields = {**self._kept(progress), **why.fields()}
+        self._report_at_last(item, release=True, **fields)
+        self.screen.say(f"{item.entry_name}: put back into the queue: {why}")
+
+    def release_now(self, item: Item, progress: Progress | None = None) -> None:
+        """Put the item back when the program ends. The server does so after a while."""
+        kept = self._kept(progress)
+        with contextlib.suppress(Problem):
+            self.server.report(item, self.state.client, release=True, **kept)
+            self.screen.say(f"{item.entry_name}: put back into the queue.")
+
+    def _run_command(self, item: Item, status: str) -> None:
+        """Run the command of --on-done. Its environment says what has ended."""
+        if not self.target.settings.on_done:
+            return
+        secrets = ("SEND_TO_SWITCH_KEY", "SEND_TO_SWITCH_TO")
+        env = {name: text for name, text in os.environ.items() if name not in secrets}
+        env["SEND_TO_SWITCH_NAME"] = printable(item.entry_name)
+        env["SEND_TO_SWITCH_STATUS"] = status
+        env["SEND_TO_SWITCH_TARGET"] = self.target.address
+        command, limit = self.target.settings.on_done, MAX_COMMAND_SECONDS
+        try:
+            subprocess.run(command, shell=True, check=True, env=env, timeout=limit)
+        except (OSError, subprocess.SubprocessError) as error:
+            self.screen.say(f"--on-done: {error}")
 
 
 # Offers -----------------------------------------------------------------------
@@ -2567,28 +2842,94 @@ class Offered:
         self.reported += waited
         if not self.began:
             return {"offered": True}
-        done, new = self.progress.done, self.progress.done - self._reported
-        self._reported = done
-        fields = {"bytes_transferred": done, "transfer_speed": int(new / waited)}
-        percent = self.progress.percent()
-        return {"status": "processing", "progress_percent": percent, **fields}
+        new = self.progress.done - self._reported
+        self._reported += new
+        fields = self.progress.figures() | {"transfer_speed": int(new / waited)}
+        return {"status": "processing", **fields}
 
 
 Ending = tuple[Offered, Problem | None]  # why it was not sent
 
 
 class Offers:
-    """The files of a list, without those that have ended."""
+    """The lists that an installer gets, one after another."""
 
-    def __init__(self, server: Server, client: str, screen: Screen) -> None:
+    def __init__(self, server: Server, reports: Reports) -> None:
         self.server = server
-        self.client = client
-        self.screen = screen
-        self.files: dict[str, Offered] = {}  # by queue item
+        self.reports = reports
+        self.client = reports.state.client
+        self.files: dict[str, Offered] = {}  # that have not ended, by queue item
         self.has_begun = False  # whether the console has fetched anything
+        self._has_asked = False  # what was served of the list of a run that crashed
 
-    def add(self, items: Sequence[Item]) -> None:
-        self.files = {item.queue_item_id: Offered(item, self.screen) for item in items}
+    def give(self, target: LAN, items: Sequence[Item]) -> bool:
+        """Give the installer a list, and follow how it fetches that. Return True.
+
+        :raises TargetOffline: it has fetched nothing.
+        """
+        with contextlib.closing(target):
+            self.reports.watch.check()
+            addresses = self.server.offer(items[:MAX_OFFERED], self.client)
+            mine = [item for item in items if item.queue_item_id in addresses]
+            try:
+                self._add([item for item in mine if addresses[item.queue_item_id]])
+                for item in mine:
+                    if item.queue_item_id not in self.files:
+                        self.reports.fail(item, "", Failed("lan_no_file"))
+                if self.files:
+                    self._follow(target, filter(None, addresses.values()))
+            finally:
+                self._leave()
+        return True
+
+    def end_orphans(self, target: LAN, items: Sequence[Item]) -> bool:
+        """End what an installer has fetched whole, and let it finish, before it gets
+        other addresses: an earlier run of the program had given it a list. Return False
+        where that was done already."""
+        if self._has_asked:
+            return False
+        served = self.server.served(self.client)
+        if any(served.values()):
+            self._add([item for item in items if item.queue_item_id in served])
+            self.reports.screen.say(
+                "Waiting for the console to finish what it has begun."
+            )
+        for file, problem in self.follow(target):
+            self._end(file, problem)
+        for file, problem in self.rest():
+            self._end(file, problem and TargetOffline(problem.text, **problem.of))
+        self._has_asked = True
+        return True
+
+    def _add(self, items: Sequence[Item]) -> None:
+        screen, self.has_begun = self.reports.screen, False
+        self.files = {item.queue_item_id: Offered(item, screen) for item in items}
+
+    def _follow(self, target: LAN, addresses: Iterable[str]) -> None:
+        self.reports.screen.say(f"Offered to the console: {len(self.files)}.")
+        target.push(list(addresses))
+        for file, problem in itertools.chain(self.follow(target), self.rest()):
+            self._end(file, problem)
+        if not self.has_begun:
+            raise TargetOffline("lan_idle")
+
+    def _leave(self) -> None:
+        """Put back what the console has not fetched whole, when the program ends. The
+        next run asks for the rest."""
+        for file, problem in self.rest():
+            if problem:
+                self.reports.release_now(file.item)
+
+    def _end(self, file: Offered, problem: Problem | None) -> None:
+        item, done = file.item, file.progress.done
+        if problem is None:
+            self.reports.complete(item, "", done, file.began or time.monotonic())
+        elif isinstance(problem, TargetOffline):
+            self.reports.release(item, problem)
+        elif isinstance(problem, Cancelled):
+            self.reports.stop(item, "", problem)
+        else:
+            self.reports.fail(item, "", problem)
 
     def follow(self, target: LAN) -> Iterator[Ending]:
         """Yield files as they end, until the console does."""
@@ -2648,75 +2989,36 @@ class Offers:
 # Sender -----------------------------------------------------------------------
 # The queue, item by item: a failed one does not stop the rest.
 
-MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
-UNDO_SECONDS = 30.0  # for which cancelling can be undone; the page offers it for 10
-CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 
-
-class Pace:
-    """How often a sender looks at its queue and at its target."""
-
-    check_seconds = CHECK_SECONDS  # between two looks at the target
-
-    def wait(self, wanted: float) -> None:
-        """Wait for the next look: as many seconds as the sender wants."""
-        time.sleep(wanted)
-
-
-class ToldPace(Pace):
-    """That of a client which its server runs. The server tells when somebody waits for
-    this target, and for how many seconds to look often; else it looks once a minute,
-    whatever the sender wants."""
-
-    def __init__(self) -> None:
-        self.idle = Progress(Screen())  # of what ends when the server tells something
-        self._told = threading.Event()
-        self._often_until = -math.inf
-
-    @property
-    def check_seconds(self) -> float:  # type: ignore[override]
-        is_often = time.monotonic() < self._often_until
-        return POLL_SECONDS if is_often else CHECK_SECONDS
-
-    def wait(self, wanted: float) -> None:
-        """Wait for the next look: until the server tells something, or it is due."""
-        self._told.wait(self.check_seconds)
-        self.idle = Progress(Screen())
-        self._told.clear()
-
-    def tell(self, seconds: float) -> None:
-        self._often_until = max(self._often_until, time.monotonic() + seconds)
-        self._told.set()
-        self.idle.cancel(Cancelled("The console is wanted."))
-
-
-@dataclasses.dataclass
 class Sender:
-    server: Server
-    target: Target
-    state: State
-    screen: Screen = dataclasses.field(default_factory=Screen)
-    pace: Pace = dataclasses.field(default_factory=Pace)
-    saves: Saves | None = None
-    failures: int = 0
-    target_state: Problem | None = None  # "ready", or why it is not, None: not known
-    _saves_due: float = -math.inf  # by time.monotonic()
-    _has_asked: bool = False  # what was served of the list of a run that crashed
-    _checked: float = -math.inf  # when the target was, by time.monotonic()
-    _stopped_at: dict[str, float] = dataclasses.field(default_factory=dict)  # by name
-    _put_back: set[str] = dataclasses.field(default_factory=set)  # items that wait
-    # behind the others, since the target took none of them in several attempts
+    def __init__(
+        self,
+        server: Server,
+        target: Target,
+        state: State,
+        screen: Screen | None = None,
+        pace: Pace | None = None,
+        saves: Saves | None = None,
+    ) -> None:
+        self.server, self.target, self.state = server, target, state
+        self.screen, self.pace = screen or Screen(), pace or Pace()
+        self.watch = Watch(target, state, self.screen, self.pace, saves)
+        self.reports = Reports(server, self.watch)
+        self._offers = Offers(server, self.reports)
+        # Items that wait behind the others, since the target took none of them in
+        # several attempts, with how many got no further.
+        self._put_back: dict[str, int] = {}
 
     def run(self, once: bool) -> None:
         """Send what is in the queue; and, unless `once`, what will be."""
         retry = Retry(self.pace.wait, say=self.screen.say, first_pause=POLL_SECONDS)
         while True:
             try:
-                self._watch("" if once else f" {AGAIN}")
+                self.watch.look("" if once else f" {AGAIN}")
                 has_sent = self.send_next()
                 retry.reset()
             except BadKey:
-                self._remove_parts()
+                self.watch.remove_parts()
                 raise
             except Offline as problem:
                 if once:
@@ -2725,10 +3027,10 @@ class Sender:
                 continue
             if once and not has_sent:
                 self.screen.say("The queue is empty.")
-                self._remove_stopped()
+                self.watch.remove_stopped()
                 return
             if not has_sent:
-                self._copy_saves()
+                self.watch.copy_saves()
                 self.screen.say("Waiting for queue items.")
                 self.pace.wait(POLL_SECONDS)
 
@@ -2737,59 +3039,24 @@ class Sender:
 
         :raises TargetOffline: the target has taken none of them.
         """
-        state = self.state
-        items = self.server.queue(state.client, self.target_state, state.items.values())
-        gone = {n: i for n, i in state.items.items() if i in self.server.gone}
-        state.stopped = {**gone, **state.stopped}
+        items = self._queue()
+        self.state.stop_gone(self.server.gone)
         items.sort(key=lambda item: item.queue_item_id in self._put_back)
-        self._remove_stopped(UNDO_SECONDS, {item.queue_item_id for item in items})
+        undone = {item.queue_item_id for item in items}
+        self.watch.remove_stopped(UNDO_SECONDS, undone)
         return self.target.take(self, items)
 
-    def _remove_stopped(self, after: float = 0, undone: Container[str] = ()) -> bool:
-        """Remove from the target what it has of files that were cancelled so many
-        seconds ago, and return whether there was any.
-
-        :param undone: ids of items that wait again.
-        """
-        now, stopped, at = time.monotonic(), self.state.stopped, self._stopped_at
-        wanted = [name for name, item in stopped.items() if item not in undone]
-        names = [name for name in wanted if now >= at.setdefault(name, now) + after]
-        at.update(dict.fromkeys(names, now))  # when it is tried again
-        return any([self._discard(name) for name in names])
-
-    def _remove_parts(self) -> None:
-        """Remove what the target has of unfinished files, and what this computer has of
-        copies, since this device was removed. Say what stays on the target."""
-        for name in [*self.state.unfinished]:
-            if not self._discard(name):
-                break
-        for name in self.state.unfinished:
-            self.screen.say(f"{self.state.part(name)} stays on the target.")
-        if self.saves:
-            try:
-                self.saves.remove_parts()
-            except Problem as problem:
-                self.screen.say(str(problem))
-
-    def _discard(self, name: str) -> bool:
-        """Return whether the target could remove what it has of a file."""
-        try:
-            self._check_target()
-            self.target.discard(self.state.part(name))
-            self.state.drop_part(name)
-        except TargetOffline:
-            return False
-        finally:
-            self.target.close()
-        return True
+    def _queue(self) -> list[Item]:
+        unfinished = [part.item for part in self.state.begun().values()]
+        return self.server.queue(self.state.client, self.watch.readiness, unfinished)
 
     def send_first(self, items: Sequence[Item]) -> bool:
         """Send the first of these items that can be claimed, as `send_next` does."""
         problems: list[TargetOffline] = []
         with contextlib.closing(self.target):
             for item in items:
-                self._check_target()
-                if not self._claim(item):
+                self.watch.check()
+                if not self.reports.claim(item):
                     continue
                 try:
                     self._send(item)
@@ -2801,245 +3068,52 @@ class Sender:
         return False
 
     def offer_all(self, target: LAN, items: Sequence[Item]) -> bool:
-        """Give an installer all items at once. Return False if there are none.
-
-        :raises TargetOffline: it has fetched nothing.
-        """
-        offers = Offers(self.server, self.state.client, self.screen)
-        if items and not self._has_asked:
-            self._follow_orphans(target, offers, items)
-            self._has_asked = True
-            items = self.server.queue(self.state.client, self.target_state)
-        if not items:
-            return False
-        with contextlib.closing(target):
-            self._check_target()
-            addresses = self.server.offer(items[:MAX_OFFERED], self.state.client)
-            items = [item for item in items if item.queue_item_id in addresses]
-            try:
-                offers.add([item for item in items if addresses[item.queue_item_id]])
-                for item in [
-                    item for item in items if not addresses[item.queue_item_id]
-                ]:
-                    self._end_offered(Offered(item, self.screen), Failed("lan_no_file"))
-                if offers.files:
-                    self._follow(target, offers, filter(None, addresses.values()))
-            finally:
-                self._leave(offers)
-        return True
-
-    def _follow(self, target: LAN, offers: Offers, addresses: Iterable[str]) -> None:
-        self.screen.say(f"Offered to the console: {len(offers.files)}.")
-        target.push(list(addresses))
-        for file, problem in itertools.chain(offers.follow(target), offers.rest()):
-            self._end_offered(file, problem)
-        if not offers.has_begun:
-            raise TargetOffline("lan_idle")
-
-    def _follow_orphans(
-        self, target: LAN, offers: Offers, items: Sequence[Item]
-    ) -> None:
-        """End what an installer has fetched whole, and let it finish, before it gets
-        other addresses: an earlier run of the program had given it a list."""
-        served = self.server.served(self.state.client)
-        if any(served.values()):
-            offers.add([item for item in items if item.queue_item_id in served])
-            self.screen.say("Waiting for the console to finish what it has begun.")
-        for file, problem in offers.follow(target):
-            self._end_offered(file, problem)
-        for file, problem in offers.rest():
-            self._end_offered(
-                file, problem and TargetOffline(problem.text, **problem.of)
-            )
-
-    def _leave(self, offers: Offers) -> None:
-        """Put back what the console has not fetched whole, when the program ends. The
-        next run asks for the rest."""
-        for file, problem in offers.rest():
-            if problem:
-                self._release_now(file.item)
-
-    def _end_offered(self, file: Offered, problem: Problem | None) -> None:
-        item, done = file.item, file.progress.done
-        if problem is None:
-            self._complete(item, "", done, file.began or time.monotonic())
-        elif isinstance(problem, TargetOffline):
-            self._release(item, problem)
-        elif isinstance(problem, Cancelled):
-            self._stop(item, "", problem)
-        else:
-            self._fail(item, "", problem)
-
-    def _watch(self, after: str = "") -> None:
-        """Check the target, if the last time is long ago, and say what is new.
-
-        :param after: what ends a problem, so that the attempt after it, which meets the
-            same one, repeats the line.
-        """
-        is_due = time.monotonic() >= self._checked + self.pace.check_seconds
-        if not (self.target.is_watched and is_due):
-            return
-        before = self.target_state
-        with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
-            self._check_target()
-        if (now := str(self.target_state)) not in (str(before), READY):
-            is_offline = isinstance(self.target_state, TargetOffline)
-            self.screen.say(now[0].upper() + now[1:] + after * is_offline)
-
-    def _check_target(self) -> None:
-        """:raises TargetOffline: it takes no file now."""
-        self._checked, was_ready = time.monotonic(), str(self.target_state) == READY
-        try:
-            self.state.save()  # what a failing disk did not take
-            self.target_state = Problem(self.target.check_ready(self.state))
-            self._saves_due = self._saves_due if was_ready else -math.inf
-        except TargetOffline as problem:
-            self.target_state = problem
-            raise
-
-    def _copy_saves(self) -> None:
-        """Copy what is new of the saves on a console that is ready, if that is due."""
-        is_due = time.monotonic() >= self._saves_due
-        if self.saves and is_due and str(self.target_state) == READY:
-            with contextlib.suppress(Cancelled):  # then it is due again at once
-                self.saves.look(self.screen.tell)
-                self._saves_due = time.monotonic() + SAVES_SECONDS
-
-    def _claim(self, item: Item) -> bool:
-        """Return whether the item is this client's now; another may have been first."""
-        with contextlib.suppress(Cancelled):
-            self.server.report(item, self.state.client, status="processing")
-            return True
-        return False
+        """Give an installer all items at once, as `send_next` does."""
+        if items and self._offers.end_orphans(target, items):
+            items = self._queue()
+        return bool(items) and self._offers.give(target, items)
 
     def _send(self, item: Item) -> None:
-        transfer = Transfer(self.server, item, self.target, self.state, self.screen)
+        reports, failures = self.reports, self._put_back.pop(item.queue_item_id, 0)
+        transfer = Transfer(
+            self.server, item, self.target, self.state, self.screen, failures
+        )
         self.screen.say(f"{item.entry_name}: sending {size_text(item.entry_size)}.")
-        began = time.monotonic()
+        began, progress = time.monotonic(), transfer.progress
+        download = transfer.download
         try:
             transfer.run()
-            size = transfer.progress.size or transfer.progress.done
-            download = transfer.download
-            self._complete(item, download.part, size, began, download.note)
+            size = progress.size or progress.done
+            reports.complete(item, download.part, size, began, download.note)
         except TargetOffline as problem:
-            self._put_back.add(item.queue_item_id)
-            self._release(item, problem, transfer.progress)
+            self._put_back[item.queue_item_id] = transfer.failures
+            reports.release(item, problem, progress)
             raise
         except Cancelled as problem:
-            self._stop(item, transfer.download.part, problem, transfer.progress)
+            reports.stop(item, download.part, problem, progress)
         except Failed as problem:
             # A full card may have room without the files that were cancelled.
-            is_full = isinstance(problem, Full) and self._remove_stopped()
-            if is_full and self._claim(item):
-                self.state.tried.pop(item.queue_item_id, None)
+            is_full = isinstance(problem, Full) and self.watch.remove_stopped()
+            if is_full and reports.claim(item):
                 self._send(item)
             else:
-                self._fail(item, transfer.download.part, problem)
+                reports.fail(item, download.part, problem)
         except BadKey:
             raise
         except BaseException:
-            self._release_now(item, transfer.progress)
+            reports.release_now(item, progress)
             raise
-
-    def _stop(
-        self, item: Item, name: str, why: Cancelled, progress: Progress | None = None
-    ) -> None:
-        """End an item that was cancelled. What the target has of it stays for now."""
-        self._stopped_at[name] = time.monotonic()
-        self.state.stop(item, name)
-        self._report_at_last(item, release=True, **self._kept(progress))
-        self.screen.say(f"{item.entry_name}: stopped: {why}")
-        self._run_command(item, "failed")
-
-    def _complete(
-        self,
-        item: Item,
-        name: str,
-        size: int,
-        began: float,
-        note: Problem | None = None,
-    ) -> None:
-        fields: dict[str, Any] = {"progress_percent": 100, "bytes_transferred": size}
-        took = duration_text(time.monotonic() - began)
-        text = f"sent, {size_text(size)} in {took}."
-        if note:
-            text, fields = str(note), {**fields, **note.fields()}
-        self._end(item, name, text, status="completed", **fields)
-
-    def _fail(self, item: Item, name: str, problem: Problem) -> None:
-        """:param name: of the file on the target, "" if it has none."""
-        self.failures += 1
-        is_left = name in self.state.unfinished and not self._discard(name)
-        fields = {"status": "failed", **problem.fields()}
-        self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
-        if is_left:
-            self.state.unfinished[name] = ""  # it may be damaged: it is not resumed
-            self.state.stop(item, name)  # but removed, once the target is back
-
-    def _end(
-        self, item: Item, name: str, text: str, status: str, **fields: Any
-    ) -> None:
-        """Report how the item ended, and go on to the next."""
-        self._report_at_last(item, status=status, **fields)
-        self.state.forget(item, name)
-        self.screen.say(f"{item.entry_name}: {text}")
-        self._run_command(item, status)
-
-    def _report_at_last(self, item: Item, **fields: Any) -> None:
-        """Report on an item, as soon as the server can be reached."""
-
-        def report() -> None:
-            with contextlib.suppress(Cancelled):  # it is no longer in the queue
-                self.server.report(item, self.state.client, **fields)
-
-        Retry(time.sleep, say=self.screen.say).call(report)
-
-    def _kept(self, progress: Progress | None) -> dict[str, int]:
-        """Return how much of a file stays on a target, which can be read back then."""
-        nothing = Progress(self.screen)
-        kept = progress if progress and self.target.reads_back else nothing
-        return {"progress_percent": kept.percent(), "bytes_transferred": kept.done}
-
-    def _release(
-        self, item: Item, why: TargetOffline, progress: Progress | None = None
-    ) -> None:
-        """Put the item back into the queue: until then it counts as being sent."""
-        fields = {**self._kept(progress), **why.fields()}
-        self._report_at_last(item, release=True, **fields)
-        self.screen.say(f"{item.entry_name}: put back into the queue: {why}")
-
-    def _release_now(self, item: Item, progress: Progress | None = None) -> None:
-        """Put the item back when the program ends. The server does so after a while."""
-        kept = self._kept(progress)
-        with contextlib.suppress(Problem):
-            self.server.report(item, self.state.client, release=True, **kept)
-            self.screen.say(f"{item.entry_name}: put back into the queue.")
-
-    def _run_command(self, item: Item, status: str) -> None:
-        """Run the command of --on-done. Its environment says what has ended."""
-        if not self.target.settings.on_done:
-            return
-        secrets = ("SEND_TO_SWITCH_KEY", "SEND_TO_SWITCH_TO")
-        env = {name: text for name, text in os.environ.items() if name not in secrets}
-        env["SEND_TO_SWITCH_NAME"] = printable(item.entry_name)
-        env["SEND_TO_SWITCH_STATUS"] = status
-        env["SEND_TO_SWITCH_TARGET"] = self.target.address
-        command, limit = self.target.settings.on_done, MAX_COMMAND_SECONDS
-        try:
-            subprocess.run(command, shell=True, check=True, env=env, timeout=limit)
-        except (OSError, subprocess.SubprocessError) as error:
-            self.screen.say(f"--on-done: {error}")
 
     def preview(self) -> None:
         """Say what `run` would send, and send nothing."""
         items = self.server.queue(self.state.client)
         self.screen.say(f"{len(items)} to send to {self.target.address}.")
-        self._watch()
+        self.watch.look()
         for item in items:
             download = Download(self.server, item, Progress(self.screen))
             try:
                 download.probe()
-                if not isinstance(self.target_state, TargetOffline):
+                if not isinstance(self.watch.readiness, TargetOffline):
                     self.target.check_room(download)
                 self.screen.say(f"{download.name}: {size_text(download.size or 0)}.")
             except (Failed, FileOffline) as problem:
@@ -3177,7 +3251,7 @@ def send(args: argparse.Namespace, settings: Settings) -> int:
         with state.exclusive():
             sender.screen.say(f"From {address} to {target.address}. Stop with Ctrl-C.")
             sender.run(args.once)
-    return Failed.exit_code if sender.failures else 0
+    return Failed.exit_code if sender.reports.failures else 0
 
 
 def run_by_server(pipe: int = 0) -> int:

@@ -394,14 +394,16 @@ class Home:
         return str(self.store.queue.items(self.anna)[-1]["id"])
 
     def sender(self, to: str, **options: Any) -> send_to_switch.Sender:
-        """A client of its own, unless it has the `state` of another."""
-        address, key = self.address, self.key
+        """A client of its own, unless it has the `state` of another. It may have
+        another `target`, and another `address` of the server."""
+        address, key = options.pop("address", self.address), self.key
         server = self.open.enter_context(
             contextlib.closing(send_to_switch.Server(address, key))
         )
         state = options.pop("state", None) or self.state()
+        target = options.pop("target", None)
         settings = send_to_switch.Settings(server=address, to=to, **options)
-        target = send_to_switch.find_target(settings)
+        target = target or send_to_switch.find_target(settings)
         return send_to_switch.Sender(server, target, state)
 
     def state(self) -> send_to_switch.State:

@@ -246,20 +246,15 @@ ITEM = send_to_switch.Item("item", "entry", "a", "", 0)
 def test_the_state_outlives_the_program(tmp_path: pathlib.Path) -> None:
     state = send_to_switch.State(str(tmp_path), "server", "target")
     state.begin("a.nsp", '"tag"', ITEM)
-    state.mark_sent(ITEM, "a.nsp", '"tag"')
+    state.mark_sent(ITEM, "a.nsp", "ends")
     again = send_to_switch.State(str(tmp_path), "server", "target")
-    found = (again.client, again.unfinished, again.sent)
-    assert found == (state.client, {"a.nsp": '"tag"'}, "item")
-    assert again.files == {"a.nsp": ("entry", '"tag"')}
-    assert again.items == {"a.nsp": ITEM.queue_item_id}
-    tried = send_to_switch.Tried('"tag"', 5, 1, {"code": "card_worn", "arguments": {}})
-    again.note_attempts(ITEM, tried)
-    more = send_to_switch.State(str(tmp_path), "server", "target")
-    assert more.attempts(ITEM, '"tag"') == tried
-    assert more.attempts(ITEM, '"other"') == send_to_switch.Tried('"other"')
-    more.forget(ITEM, "a.nsp")
+    part = send_to_switch.Part("item", '"tag"')
+    known = (again.client, again.parts, again.sent)
+    assert known == (state.client, {"a.nsp": part}, "item")
+    assert again.files == {"a.nsp": ("entry", "ends")}
+    again.forget("a.nsp")
     last = send_to_switch.State(str(tmp_path), "server", "target")
-    assert (last.unfinished, last.sent, last.tried) == ({}, "", {})
+    assert (last.parts, last.sent, last.files) == ({}, "", again.files)
 
 
 def test_each_target_has_a_state_of_its_own(tmp_path: pathlib.Path) -> None:
@@ -271,40 +266,39 @@ def test_each_target_has_a_state_of_its_own(tmp_path: pathlib.Path) -> None:
     assert len({state.client for state in states}) == 3
 
 
-def test_the_names_in_the_state_file_are_those_of_earlier_releases(
-    tmp_path: pathlib.Path,
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"mount": "/card", "files": {"b": ["entry", "v"], "c": ["entry", "v"]}}
+        | {"stopped": {"a.nsp": "item"}, "items": {"a.nsp": "item"}}
+        | {"direct": ["a.nsp", "d.nsp"], "ends": {"b": "x"}, "tried": {"item": ["v"]}},
+    ],
+)
+def test_a_state_of_an_earlier_release_is_read(
+    tmp_path: pathlib.Path, more: dict[str, Any]
 ) -> None:
     state = send_to_switch.State(str(tmp_path), "server", "target")
     assert state.path == str(tmp_path / "1c8406ad1eda669a.json")
-    state.begin("a.nsp", '"tag"', ITEM)
-    values: dict[str, Any] = {
-        "client": state.client,
-        "parts": {"a.nsp": '"tag"'},
-        "sent": "",
-    }
-    values |= {"files": {}, "mount": ""}
-    state_file = pathlib.Path(state.path)
-    written = json.loads(state_file.read_text())
-    assert written == {**written, **values, "stopped": {}}
-    state_file.write_text(json.dumps(values))
+    facts = {"client": "me", "parts": {"a.nsp": '"tag"'}, "sent": "item", **more}
+    pathlib.Path(state.path).write_text(json.dumps(facts))
+    parts = {"a.nsp": send_to_switch.Part("", '"tag"')}
+    if more:
+        parts = {"a.nsp": send_to_switch.Part("item", '"tag"', True, True)}
+    for _ in range(2):  # also as this release writes it
+        state = send_to_switch.State(str(tmp_path), "server", "target")
+        assert (state.client, state.sent, state.parts) == ("me", "item", parts)
+        sent = {"b": ("entry", "x"), "c": ("entry", "")} if more else {}
+        assert (state.files, state.mount) == (sent, more.get("mount", ""))
+        state.save()
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"client": 1, "parts": 5, "sent": ""}'])
+def test_a_damaged_state_counts_as_empty(tmp_path: pathlib.Path, text: str) -> None:
+    state = send_to_switch.State(str(tmp_path), "server", "target")
+    pathlib.Path(state.path).write_text(text)
     again = send_to_switch.State(str(tmp_path), "server", "target")
-    assert (again.unfinished, again.stopped) == (state.unfinished, {})
-
-
-def test_a_state_of_an_earlier_release_is_read(tmp_path: pathlib.Path) -> None:
-    state = send_to_switch.State(str(tmp_path), "server", "target")
-    values = {"client": "me", "parts": {"a.nsp": '"tag"'}, "sent": "item"}
-    pathlib.Path(state.path).write_text(json.dumps(values))
-    state = send_to_switch.State(str(tmp_path), "server", "target")
-    assert (state.client, state.sent, state.files) == ("me", "item", {})
-    assert state.unfinished == {"a.nsp": '"tag"'}
-
-
-def test_a_damaged_state_counts_as_empty(tmp_path: pathlib.Path) -> None:
-    state = send_to_switch.State(str(tmp_path), "server", "target")
-    pathlib.Path(state.path).write_text("[]")
-    again = send_to_switch.State(str(tmp_path), "server", "target")
-    assert (again.unfinished, again.sent) == ({}, "")
+    assert (again.parts, again.sent) == ({}, "")
 
 
 def test_a_state_that_cannot_be_written_is_a_problem(tmp_path: pathlib.Path) -> None:
@@ -961,7 +955,7 @@ def test_the_queue_is_sent_in_order_and_a_failed_item_does_not_stop_it(
     states = [home.item(item)["status"] for item in items]
     assert states == ["completed", "failed", "completed"]
     assert "no longer" in home.item(items[1])["error"]
-    assert sender.failures == 1
+    assert sender.reports.failures == 1
     told = re.findall(r"^(.+): sending 3\.0 MB\.$", capsys.readouterr().out, re.M)
     assert told == ["c", "a", "b"]
 
@@ -1005,12 +999,11 @@ def test_a_cancelled_item_is_stopped(home: Home) -> None:
         wait_to_be_cancelled(progress)
 
     item = home.queue("game.nsp", GAME)
-    sender = home.sender("folder:/tmp")
-    sender.target = Scripted(cancel)
+    sender = home.sender("folder:/tmp", target=Scripted(cancel))
     sender.send_next()
     assert home.item(item)["status"] == "cancelled"
     assert not home.store.queue.progress.times()  # the server knows that it stopped
-    assert sender.failures == 0
+    assert sender.reports.failures == 0
 
 
 def test_a_cancelled_item_stops_also_while_the_console_is_stuck(
@@ -1041,8 +1034,7 @@ def test_reports_have_percent_and_bytes(home: Home) -> None:
             rows.append(home.item(item))
             raise KeyboardInterrupt
 
-    sender = home.sender("folder:/tmp")
-    sender.target = Scripted(wait_for_report)
+    sender = home.sender("folder:/tmp", target=Scripted(wait_for_report))
     with pytest.raises(KeyboardInterrupt):
         sender.send_next()
     assert rows[0]["bytes"] == send_to_switch.CHUNK_BYTES
@@ -1062,8 +1054,9 @@ def test_a_report_that_does_not_reach_the_server_stops_nothing(
         plain(self, item, client, **fields)
 
     monkeypatch.setattr(send_to_switch.Server, "report", report)
-    sender = home.sender("folder:/tmp")
-    sender.target = Scripted(lambda progress: wait_for(lambda: not failures))
+    sender = home.sender(
+        "folder:/tmp", target=Scripted(lambda progress: wait_for(lambda: not failures))
+    )
     sender.send_next()
     assert home.item(item)["status"] == "completed"
 
@@ -1080,8 +1073,7 @@ def test_a_key_that_is_revoked_in_mid_transfer_stops_it_and_keeps_the_item(
         wait_to_be_cancelled(progress)
 
     item = home.queue("game.nsp", GAME)
-    sender = home.sender("folder:/tmp")
-    sender.target = Scripted(revoke)
+    sender = home.sender("folder:/tmp", target=Scripted(revoke))
     with pytest.raises(send_to_switch.BadKey):
         sender.send_next()
     assert home.item(item)["status"] == "pending"
@@ -1261,7 +1253,7 @@ def test_the_command_of_on_done_gets_no_password_no_key_and_no_control_character
         output = tmp_path / "output"
         sender = home.sender(to, on_done=writing_environment(output))
         item = send_to_switch.Item("item", "entry", "a\0b\x1b", "", 0)
-        sender._run_command(item, "completed")
+        sender.reports._run_command(item, "completed")
         sender.preview()
     env = json.loads(output.read_text())
     assert env["SEND_TO_SWITCH_NAME"] == r"a\x00b\x1b"
@@ -1333,7 +1325,7 @@ def test_a_target_that_is_offline_is_told_once(
     sender = home.sender(f"folder:{card}/none")
     with pytest.raises(Enough):
         sender.run(once=False)
-    problem = f"{sender.target_state} Trying again."
+    problem = f"{sender.watch.readiness} Trying again."
     lines = [problem] if names else [problem, "Waiting for queue items."]
     assert capsys.readouterr().out.splitlines() == lines
 
@@ -1746,7 +1738,7 @@ def test_an_idle_target_is_checked_once_a_minute(
     for _ in range(3):
         sender.run(once=True)
     assert len(checks) == 1
-    sender._checked = -math.inf
+    sender.watch._checked = -math.inf
     sender.run(once=True)
     assert len(checks) == 2
 
@@ -1756,7 +1748,7 @@ def test_a_target_is_checked_at_the_start_and_its_problem_is_told_once(
 ) -> None:
     sender = home.sender(f"folder:{card}/none")
     sender.run(once=True)
-    sender._checked = -math.inf
+    sender.watch._checked = -math.inf
     sender.run(once=True)
     missing = f"There is no folder {card}/none. Is the card in?"
     assert capsys.readouterr().out.splitlines() == [missing, "The queue is empty."]
@@ -1765,7 +1757,7 @@ def test_a_target_is_checked_at_the_start_and_its_problem_is_told_once(
 def test_an_idle_installer_is_left_alone(home: Home) -> None:
     sender = home.sender("lan://127.0.0.1:1")
     sender.run(once=True)
-    assert sender.target_state is None
+    assert sender.watch.readiness is None
 
 
 # Messages

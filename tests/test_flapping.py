@@ -276,8 +276,7 @@ def sending(home: Home, place: Place, watch: Watch) -> Iterator[None]:
     """Let a client send from the server behind the bad connections."""
     over = threading.Event()
     port = place.flapping.door(int(home.address.rpartition(":")[2]))
-    sender = home.sender(place.to)
-    sender.server = send_to_switch.Server(f"http://127.0.0.1:{port}", home.key)
+    sender = home.sender(place.to, address=f"http://127.0.0.1:{port}")
 
     def stop(*_: str) -> None:
         if over.is_set():
@@ -291,7 +290,7 @@ def sending(home: Home, place: Place, watch: Watch) -> Iterator[None]:
             if not over.is_set():
                 watch.lies.append("The client has ended.")
 
-    sender._watch = stop  # type: ignore[method-assign]
+    sender.watch.look = stop  # type: ignore[method-assign]
     thread = threading.Thread(target=run)
     thread.start()
     try:

@@ -450,7 +450,7 @@ def test_parts_of_a_device_that_was_removed_are_removed(
     for key in home.store.accounts.keys(home.anna):
         home.store.accounts.revoke_key(key["id"], home.anna)
     sender = home.sender(console.url)
-    sender.saves = watcher.saves
+    sender.watch.saves = watcher.saves
     with monkeypatch.context() as patch, pytest.raises(send_to_switch.BadKey):
         if fails:
             patch.setattr(pathlib.Path, "unlink", Mock(side_effect=OSError(5, "")))
@@ -500,7 +500,7 @@ def test_too_many_names_end_a_look(
     row = "-rw-r--r-- 1 a b 10 Nov 24 05:40 {}.zip\r\n"
     console.list = "".join(row.format(n) for n in range(20_001))
     assert watcher.look() == [
-        "Saves: 0 copied. The console has too many files or folders of saves."
+        "Saves: 0 copied. The console has too many files or folders."
     ]
 
 
@@ -683,27 +683,27 @@ def test_a_look_is_due_when_the_console_becomes_ready_and_then_every_half_hour(
 ) -> None:
     sender, now = home.sender(console.url), [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    sender.saves = looks = Looks()
-    sender._copy_saves()  # it is not known whether it is ready
+    sender.watch.saves = looks = Looks()
+    sender.watch.copy_saves()  # it is not known whether it is ready
     assert looks.count == 0
-    sender._check_target()
+    sender.watch.check()
     looks.is_told = True
-    sender._copy_saves()
+    sender.watch.copy_saves()
     looks.is_told = False
-    sender._copy_saves()
-    sender._copy_saves()
+    sender.watch.copy_saves()
+    sender.watch.copy_saves()
     assert looks.count == 2
     now[0] += 1801
-    sender._copy_saves()
+    sender.watch.copy_saves()
     assert looks.count == 3
     console.refuses["USER"] = ["530 Not now."]
     sender.target.close()
     with pytest.raises(send_to_switch.TargetOffline):
-        sender._check_target()
-    sender._copy_saves()
+        sender.watch.check()
+    sender.watch.copy_saves()
     assert looks.count == 3
-    sender._check_target()
-    sender._copy_saves()
+    sender.watch.check()
+    sender.watch.copy_saves()
     assert looks.count == 4
     sender.target.close()
 
@@ -724,7 +724,7 @@ def test_the_client_of_an_installer_copies_no_saves(
     ended = threading.Event()
     monkeypatch.setattr(send_to_switch.os, "_exit", lambda code: ended.set())
     monkeypatch.setattr(send_to_switch.signal, "signal", lambda number, act: None)
-    run = lambda self, once: found.append(self.saves)  # noqa: E731
+    run = lambda self, once: found.append(self.watch.saves)  # noqa: E731
     monkeypatch.setattr(send_to_switch.Sender, "run", run)
     values = {"server": home.address, "key": home.key, "to": f"{scheme}://127.0.0.1"}
     values["state"] = str(tmp_path / "state")

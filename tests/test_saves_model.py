@@ -177,11 +177,11 @@ class Client:
 
     def look(self) -> None:
         """As it does where it has nothing to send."""
-        self.sender._saves_due = -float("inf")
+        self.sender.watch._saves_due = -float("inf")
         with contextlib.closing(self.target):
             with contextlib.suppress(send_to_switch.TargetOffline):
-                self.sender._check_target()
-            self.sender._copy_saves()
+                self.sender.watch.check()
+            self.sender.watch.copy_saves()
 
     def told(self) -> list[str]:
         lines = self.out.getvalue().split("\n")[:-1]

@@ -26,7 +26,7 @@ from conftest import Home, free_port, small_disk, wait_for
 from consoles import FTPConsole, Installer, Origin, Request, when_sent
 from example import by_age
 from ftpsrv import KINDS, Ftpsrv
-from test_client import writing_environment
+from test_client import ITEM, writing_environment
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
 
@@ -59,8 +59,8 @@ def crash_when_sent(
     def crash(*given: Any, **named: Any) -> None:
         raise Crash
 
-    monkeypatch.setattr(sender, "_end", crash)
-    monkeypatch.setattr(sender, "_release_now", lambda *given: None)
+    monkeypatch.setattr(sender.reports, "_end", crash)
+    monkeypatch.setattr(sender.reports, "release_now", lambda *given: None)
     with pytest.raises(Crash):
         sender.send_next()
 
@@ -396,7 +396,7 @@ def test_what_was_cancelled_is_resumed_when_that_is_undone(
     assert home.item(item)["status"] == "cancelled"
     assert home.item(item)["bytes"] >= 1_000_000
     assert not home.store.queue.progress.times()  # the server knows that it stopped
-    assert sender.failures == 0
+    assert sender.reports.failures == 0
     other = home.queue("other.nsp", GAME[:1000])
     sender.send_next()
     assert home.item(other)["status"] == "completed"
@@ -409,7 +409,7 @@ def test_what_was_cancelled_is_resumed_when_that_is_undone(
     assert "resuming at" in capsys.readouterr().out
     assert home.item(item)["status"] == "completed"
     assert (folder / "game.nsp").read_bytes() == GAME
-    assert not sender.state.stopped
+    assert not sender.state.parts
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -429,7 +429,7 @@ def test_a_cancelled_file_is_removed_once_that_can_no_longer_be_undone(
     monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0)
     sender.send_next()
     assert files(folder) == []
-    assert not sender.state.stopped
+    assert not sender.state.parts
 
 
 def test_a_cancelled_file_is_removed_where_another_has_no_room_beside_it(
@@ -448,7 +448,7 @@ def test_a_cancelled_file_is_removed_where_another_has_no_room_beside_it(
     sender.send_next()
     assert home.item(other)["status"] == "completed"
     assert files(card) == ["other.nsp"]
-    assert sender.failures == 0
+    assert sender.reports.failures == 0
 
 
 @pytest.mark.parametrize("reply", ["452 Not enough space.", "426 Transfer aborted."])
@@ -505,10 +505,10 @@ def test_a_cancelled_file_is_removed_once_its_target_is_back(
         patch.setattr(sender.target, "check_ready", away)
         sender.send_next()
     assert files(folder) == ["game.nsp.part"]
-    assert sender.state.stopped == {"game.nsp": item}
+    assert sender.state.parts["game.nsp"][::3] == (item, True)
     sender.send_next()
     assert files(folder) == []
-    assert not sender.state.stopped
+    assert not sender.state.parts
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
@@ -524,10 +524,10 @@ def test_what_has_failed_is_removed_once_its_target_is_back(
     sender.send_next()
     assert "arrived damaged" in home.item(item)["error"]
     assert files(console.folder) == ["game.nsp.part"]
-    assert sender.state.unfinished == {"game.nsp": ""}  # which is not resumed
+    assert sender.state.parts["game.nsp"].version == ""  # which is not resumed
     sender.send_next()
     assert files(console.folder) == []
-    assert not sender.state.stopped
+    assert not sender.state.parts
 
 
 @pytest.mark.parametrize("way", ["cancel", "move"])
@@ -575,8 +575,8 @@ def test_a_folder_that_keeps_a_part_is_asked_again(
     cancel_when_sent(home, sender, home.queue("game.nsp", GAME))
     with monkeypatch.context() as patch:
         patch.setattr(pathlib.Path, "unlink", fail)
-        assert not sender._remove_stopped()
-    assert sender._remove_stopped()
+        assert not sender.watch.remove_stopped()
+    assert sender.watch.remove_stopped()
     assert files(card) == []
 
 
@@ -822,7 +822,7 @@ def test_the_disk_of_the_home_folder_is_no_card(
     home.queue("a.nsp", GAME)
     sender = home.sender(f"folder:{card}/games")
     sender.run(once=True)
-    assert str(sender.target_state) == "ready, on this computer's own disk"
+    assert str(sender.watch.readiness) == "ready, on this computer's own disk"
     assert files(card) == ["games/a.nsp"]
 
 
@@ -842,7 +842,7 @@ def test_a_file_on_the_own_disk_is_told_once(
     monkeypatch.setenv("HOME", str(card / "home"))
     sender = home.sender(f"folder:{card}")
     sender.run(once=True)
-    sender._checked = -math.inf
+    sender.watch._checked = -math.inf
     sender.run(once=True)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["Ready, on this computer's own disk", "The queue is empty."]
@@ -875,7 +875,7 @@ def test_a_real_card_that_is_pulled_out_is_missed(
     sender = home.sender(f"folder:{card}")
     with small_disk(card, 10_000_000):
         sender.send_next()
-        assert str(sender.target_state) == "ready"
+        assert str(sender.watch.readiness) == "ready"
     home.queue("other.nsp", GAME)
     with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
         sender.send_next()
@@ -1016,7 +1016,7 @@ def test_an_item_that_the_target_does_not_take_now_goes_behind_the_others(
         sender.run(once)
     assert home.item(first)["status"] == "pending"
     assert home.item(second)["status"] == "completed"
-    assert sender.failures == 0
+    assert sender.reports.failures == 0
     monkeypatch.undo()
     sender.send_next()
     assert home.item(first)["status"] == "completed"
@@ -1471,7 +1471,7 @@ def test_a_console_that_keeps_fewer_bytes_than_it_took_fails_the_item(
     why = f"The console kept {size} of 3.0 MB. Gave up after 3 attempts."
     assert (row["status"], row["error"], row["reason"]) == ("failed", why, "gave_up")
     sends = console.commands.count("STOR") + console.commands.count("APPE")
-    assert sends == (3 if not kept else 4)
+    assert sends == (3 if not kept else 5)
     assert files(console.folder) == []
     sender.send_next()
     assert home.item(other)["status"] == "completed"
@@ -1497,7 +1497,7 @@ def test_attempts_count_over_restarts_of_the_client(
     keep_nothing(console)
     with monkeypatch.context() as patch:
         patch.setattr(send_to_switch.Progress, "sleep", end)
-        for _ in range(3):
+        for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 home.sender(console.url(), state=same_state(home)).send_next()
             assert home.item(item)["status"] == "pending"
@@ -1618,7 +1618,7 @@ def test_a_console_that_renames_nothing_gets_the_file_by_its_own_name(
     assert (console.folder / "game.nsp").read_bytes() == GAME
     left = ["game.nsp.part"] if command == "DELE" else []
     assert files(console.folder) == ["game.nsp", *left]
-    assert sender.state.direct == []
+    assert sender.state.parts == {}
 
 
 # Resuming, as the FTP server inside Sphaira does it
@@ -1807,7 +1807,7 @@ def test_what_somebody_puts_in_the_place_of_an_unfinished_file_stays(
 ) -> None:
     """It can be told by its bytes, where the console lets them be read."""
     item, sender = home.queue("game.nsp", GAME), home.sender(ftpsrv.url)
-    sender.state.write_directly("game.nsp", "game.nsp")
+    sender.state.write_directly("game.nsp", "game.nsp", ITEM)
     (card / "game.nsp").write_bytes(b"other")
     ftpsrv.refuses = {} if reads else {"RETR": ["550 No."] * 9}
     sender.send_next()
@@ -1970,7 +1970,7 @@ def test_what_an_installer_does_not_fetch_is_pending_again(
     assert sender.send_next()
     states = [home.item(item)["status"] for item in items]
     assert states == ["pending", "completed", "pending"]
-    assert sender.failures == 0
+    assert sender.reports.failures == 0
 
 
 def test_what_was_fetched_whole_is_not_put_back(
@@ -2091,7 +2091,7 @@ def test_an_item_that_is_cancelled_between_two_reports_is_told(
     sender = home.sender(installer(wait).url)
     sender.send_next()
     assert home.item(item)["status"] == "cancelled"
-    assert sender.failures == 0
+    assert sender.reports.failures == 0
 
 
 def test_after_a_crash_the_console_finishes_and_gets_only_the_rest(
@@ -2116,7 +2116,7 @@ def test_after_a_crash_the_console_finishes_and_gets_only_the_rest(
     console = installer(go_on)
     sender = home.sender(console.url)
     with monkeypatch.context() as patch:
-        patch.setattr(sender, "_leave", lambda offers: None)
+        patch.setattr(sender._offers, "_leave", lambda: None)
         patch.setattr(sender.screen, "show", crash)
         with pytest.raises(Crash):
             sender.send_next()
@@ -2314,7 +2314,7 @@ def test_a_disk_that_does_not_take_the_state_is_told_and_tried_again(
         for _ in range(2):
             with pytest.raises(send_to_switch.TargetOffline, match=why):
                 sender.send_next()
-        assert str(sender.target_state) == why
+        assert str(sender.watch.readiness) == why
         assert home.item(item)["status"] == "pending"
     sender.send_next()
     assert home.item(item)["status"] == "completed"
