@@ -133,6 +133,7 @@ import pathlib
 import queue
 import re
 import secrets
+import selectors
 import shutil
 import signal
 import socket
@@ -5783,19 +5784,40 @@ class Comparison:
 # Scanner: uses by clients ---
 
 
+def has_room(client: socket.socket) -> bool:
+    """Return whether a client has taken so much that the system would take more."""
+    with selectors.DefaultSelector() as selector:
+        with contextlib.suppress(OSError, ValueError):  # it was closed meanwhile
+            selector.register(client, selectors.EVENT_WRITE)
+        return bool(selector.select(0))
+
+
+class FileUse(NamedTuple):
+    path: str
+    folder: str  # of the library
+    client: socket.socket | None  # which the use may wait for
+    began: float  # monotonic seconds
+
+    def is_stuck(self) -> bool:
+        """Return whether it takes long, and not because the client takes nothing."""
+        is_long = time.monotonic() - self.began > MAX_USE_SECONDS
+        return is_long and (self.client is None or has_room(self.client))
+
+
 class FileUses:
     """What threads of calls read and write for clients. The scanner asks the disks of
     uses that fail, or do not end."""
 
     def __init__(self) -> None:
-        # Path, library folder, and monotonic seconds of the beginning.
-        self._running: dict[int, tuple[str, str, float]] = {}
+        self._running: dict[int, FileUse] = {}
         self._failed: dict[str, str] = {}  # library folders by path
 
     @contextlib.contextmanager
-    def watch(self, path: str, folder: str) -> Iterator[None]:
-        """Watch a block that uses a file or folder."""
-        use = path, folder, time.monotonic()
+    def watch(
+        self, path: str, folder: str, client: socket.socket | None = None
+    ) -> Iterator[None]:
+        """Watch a block that uses a file or folder, perhaps to send to a client."""
+        use = FileUse(path, folder, client, time.monotonic())
         self._running[id(use)] = use
         try:
             yield
@@ -5809,10 +5831,9 @@ class FileUses:
     def suspects(self) -> Iterator[tuple[str, str]]:
         """Yield path and library folder of what has failed since the last call, and of
         what takes long."""
-        now = time.monotonic()
-        for path, folder, began in self._running.copy().values():
-            if now - began > MAX_USE_SECONDS:
-                self._failed[path] = folder
+        for use in self._running.copy().values():
+            if use.is_stuck():
+                self._failed[use.path] = use.folder
         for path in [*self._failed]:  # not what fails meanwhile: that has its turn
             yield path, self._failed.pop(path)
 
@@ -7000,7 +7021,7 @@ MAX_PIECE_BYTES = 4 * 1024 * 1024
 PIECE_SECONDS = 0.5  # what has left of a file is known to about this time
 
 
-WatchUse = Callable[[], contextlib.AbstractContextManager[None]]  # see FileUses
+WatchUse = Callable[..., contextlib.AbstractContextManager[Any]]  # see FileUses
 
 
 def next_piece(sent: int, seconds: float) -> int:
@@ -7056,7 +7077,7 @@ class Content(io.FileIO):
     def _send_some(self, sock: socket.socket, start: int, size: int, end: float) -> int:
         """Wait until the client takes bytes, and return their number."""
         while time.monotonic() < end:
-            with contextlib.suppress(BlockingIOError), self.watch():
+            with contextlib.suppress(BlockingIOError), self.watch(sock):
                 return self._send_piece(sock, start, size)
         raise TimeoutError("The client takes nothing.")
 
@@ -8610,8 +8631,9 @@ class Calls:
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
         file = self.entries.served_file(entry["id"])
-        is_watched = self.scanner.state.folders[file.folder]["watched"]
-        if is_watched and not os.path.lexists(file.path):
+        # Until the first scan has ended, files of folders of former settings are here.
+        folder = self.scanner.state.folders.get(file.folder, UNREAD)
+        if folder["watched"] and not os.path.lexists(file.path):
             time.sleep(RENAME_SECONDS)
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)

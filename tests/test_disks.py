@@ -385,6 +385,25 @@ def test_a_read_that_does_not_end_makes_the_scanner_look_at_the_disk(
     wait_for(lambda: {*look(scanner).values()} == {"here"})
 
 
+def test_a_client_that_takes_nothing_does_not_make_the_scanner_read(
+    games: list[str], scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_USE_SECONDS", -1)
+    uses, folder = scanner.disks.uses, os.path.dirname(games[0])
+    one, two = socket.socketpair()
+    with one, two, uses.watch(games[0], folder, one):
+        one.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while one.send(bytes(65536)):
+                pass
+        assert not [*uses.suspects()]
+        while catalogd.has_room(one) is False:
+            two.recv(65536)
+        assert [*uses.suspects()] == [(games[0], folder)], "it waits for the disk"
+        one.close()
+        assert not [*uses.suspects()]
+
+
 @pytest.mark.parametrize("error", [errno.EIO, errno.EACCES])
 def test_a_file_that_cannot_be_opened_makes_the_scanner_look_if_the_disk_fails(
     error: int,

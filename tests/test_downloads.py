@@ -1,6 +1,7 @@
 """Downloads by RFC 9110 and RFC 6266, over real sockets; and the list."""
 
 import contextlib
+import dataclasses
 import email.utils
 import errno
 import functools
@@ -135,6 +136,16 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """A system that opens files step by step, and one that does not, as Windows."""
     if request.param == "no dir_fd":
         monkeypatch.setattr(os, "supports_dir_fd", set())
+
+
+def test_a_file_of_a_former_library_folder_is_served_until_a_scan_has_ended(
+    games: Games, store: catalogd.Store, settings: catalogd.Settings
+) -> None:
+    path = games.library.add("below/Celeste.nsp", CONTENT)
+    former = dataclasses.replace(settings, folders=(os.path.dirname(path),))
+    catalogd.Scanner(store, former).scan()
+    [file] = store.entries.files()
+    assert games.ask(f"/api/download/{file.id}").body == CONTENT
 
 
 @pytest.mark.usefixtures("system")
