@@ -81,9 +81,9 @@ upkeep, uses, consoles, notices      run(): backups and what is old; counts; cli
 greeting     run()                   resolves names, and prints where the service is
 heartbeat, upgrade                   a call to this service, and systemd's socket
 console, leaving  Consoles.update()  one client: its process, and its pipe
-log          LogThread.__init__()    standard error
+log, log end  LogQueue()             standard error
 search       find_consoles()         a pool: a connection to a host each, for a second
-Server.readable() starts those again that are to go on, and were ended: see Lasting.
+Those that are to go on begin again after an exception: see Lasting.
 
 Locks: a thread that holds several has taken them from the top to the bottom
 Passwords._lock, DeviceCalls._lock   one check of a password, one pairing code
@@ -126,6 +126,7 @@ import ipaddress
 import itertools
 import json
 import logging
+import logging.handlers
 import math
 import operator
 import os
@@ -5965,46 +5966,60 @@ class Images:
 
 
 class Lasting:
-    """A thread that is to go on until `work` returns. If an exception ends it before,
-    that is logged, and it has failed until its owner, who calls `keep` now and then,
-    starts it again."""
+    """A thread that goes on: it calls `work` until that returns or, with a `period`,
+    again and again. An exception is logged, and told by `has_failed` until the work has
+    been begun again, or with a period has been done. Any thread may call `stop`."""
 
-    again_seconds = 60.0  # from its end to its next start
+    again_seconds = 60.0  # from a failure to the next call, where there is no period
 
-    def __init__(self, name: str, work: Callable[[], None]) -> None:
-        self.name, self._work = name, work
-        self.has_failed, self._is_over, self._ended_at = False, False, -math.inf
-        self._thread = threading.Thread()
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        period: float | None = None,
+        wake: threading.Event | None = None,
+    ) -> None:
+        """:param period: seconds from the end of a call to the next one
+        :param wake: ends that pause; no other thread clears it"""
+        self.name, self._work, self._period = name, work, period
+        self._wake, self._over = wake or threading.Event(), threading.Event()
+        self.has_failed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        """:raises RuntimeError: the system starts no more threads."""
         self._thread.start()
 
     def _run(self) -> None:
-        self.has_failed = False
+        pause = self.again_seconds if self._period is None else self._period
+        while not self._over.is_set():
+            self.has_failed = self.has_failed and self._period is not None
+            self.has_failed = not self._has_worked()
+            if self._period is None and not self.has_failed:
+                break
+            self._wake.wait(pause)
+            self._wake.clear()
+
+    def _has_worked(self) -> bool:
         try:
             self._work()
-            self._is_over = True
-        except BaseException:
-            self.has_failed, self._ended_at = True, time.monotonic()
-            log.exception("The thread %s ended.", self.name)
-
-    def keep(self) -> None:
-        """Start it again if an exception has ended it a minute ago. One thread calls
-        this, and not before `start`."""
-        due = self._ended_at + self.again_seconds
-        if not (self._is_over or self._thread.is_alive()) and time.monotonic() >= due:
-            self._ended_at = time.monotonic()
-            with logged_problems(f"The thread {self.name} cannot be started"):
-                self.start()
+            return True
+        except Problem as problem:
+            log.warning("The thread %s failed: %s", self.name, problem)
+        except BaseException:  # whatever it is, the thread goes on
+            log.exception("The thread %s failed.", self.name)
+        return False
 
     def is_current(self) -> bool:
         return threading.current_thread() is self._thread
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Return whether it has ended after so long."""
+    def stop(self, wait: float | None = None) -> bool:
+        """Begin no more work. Return whether the thread has ended after `wait` seconds:
+        it may be held up by a disk, or was not started."""
+        self._over.set()
+        self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(seconds)
+            self._thread.join(wait)
         return not self._thread.is_alive()
 
 
@@ -6530,7 +6545,7 @@ class Scanner:
         not answer may hold it up."""
         self._stopping = True
         self._wake.set()
-        return self.thread.wait(wait)
+        return self.thread.stop(wait)
 
     def rescan(self) -> None:
         """Scan now, without waiting for it."""
@@ -7327,7 +7342,6 @@ class Server(waitress.server.TcpWSGIServer):
     _door: socket.socket | None = None  # that listens at another port
 
     channel_class = Channel
-    lasting: Callable[[], Iterable[Lasting]] = tuple  # threads that it keeps
 
     def __init__(
         self, sock: socket.socket, app: Any, settings: Settings, runs: Runs
@@ -7425,8 +7439,6 @@ class Server(waitress.server.TcpWSGIServer):
             self._next_check = now + 1
             for channel in list(self.active_channels.values()):
                 channel.check_deadlines(now)
-            for thread in self.lasting():
-                thread.keep()
         return bool(self.accepting)
 
     def fix_addr(self, addr: Any) -> Any:
@@ -7639,7 +7651,6 @@ class Console(Lasting):
         self._unsaved: list[Row] = []  # what the look that goes on could not copy
         self._consoles = consoles
         self._process: subprocess.Popen[str] | None = None
-        self._over = threading.Event()
         self._lock = threading.Lock()  # held to start, to write to and to kill it
 
     def run(self) -> None:
@@ -7724,11 +7735,11 @@ class Console(Lasting):
         threading.Thread(target=self._end_late, name="leaving", daemon=True).start()
 
     def _end_late(self) -> None:
-        self.wait(MAX_LEAVE_SECONDS)
+        self.stop(MAX_LEAVE_SECONDS)
         self.end()
 
     def end(self) -> None:
-        self._over.set()
+        self.stop(0)
         with self._lock:
             if self._process:
                 self._process.kill()
@@ -7767,7 +7778,7 @@ class Consoles:
                     console.device = wanted[id]  # perhaps with another name
             for id in wanted.keys() - self._running.keys():
                 console = Console(self, wanted[id])
-                console.start()  # first: Server.readable() starts what is in the table
+                console.start()
                 self._running[id] = console
             self._wake()
             self._version = version  # what fails above is done again
@@ -7826,7 +7837,7 @@ class Consoles:
             console.end()
         deadline = time.monotonic() + MAX_CONSOLE_STOP_SECONDS
         left = (max(deadline - time.monotonic(), 0) for _ in consoles)
-        return all([*map(Console.wait, consoles, left)])
+        return all([*map(Console.stop, consoles, left)])
 
 
 # Consoles: saves ---
@@ -17863,7 +17874,8 @@ NOTICES = {
 }
 SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
-MAX_LOG_LINES = 1000  # that wait to be written
+MAX_LOG_LINES = 10_000  # that wait to be written
+MAX_LOG_STOP_SECONDS = 2.0  # that the end waits for them
 UPGRADE_SECONDS = 20  # between messages to systemd that an upgrade goes on
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
 MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself, or of a notice
@@ -17906,55 +17918,68 @@ class LogFormatter(logging.Formatter):
         return "\n".join(f"    {printable(line)}" for line in lines)
 
 
-class LogThread(logging.Handler):
-    """Writes log lines to standard error in a thread, so that no answer waits for the
-    reader of a pipe or for a console in which text is selected. Lines that find
-    MAX_LOG_LINES waiting are dropped and counted."""
+class LogWriter(logging.StreamHandler[TextIO]):
+    """Writes lines to standard error: to a file of its own, since Python's end waits
+    for whoever writes to sys.stderr."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(LogFormatter())
-        # A file of its own: Python's end waits for whoever writes to sys.stderr.
-        self._stream = os.fdopen(
-            os.dup(2), "w", encoding=sys.stderr.encoding, errors="backslashreplace"
-        )
-        self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
-        self._dropped = 0
-        self.thread = Lasting("log", self._write)
-        self.thread.start()
+        encoding = sys.stderr.encoding
+        super().__init__(os.fdopen(os.dup(2), "w", -1, encoding, "backslashreplace"))
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Go on with the next line: the disk is full, or the reader is gone."""
+
+
+class LogQueue(logging.handlers.QueueHandler):
+    """Has a thread write the log, so that no answer waits for the reader of a pipe or
+    for a console in which text is selected. Lines that find MAX_LOG_LINES waiting are
+    dropped and counted."""
+
+    queue: queue.Queue[logging.LogRecord | None]
+
+    def __init__(self) -> None:
+        super().__init__(queue.Queue(MAX_LOG_LINES))
+        self.setFormatter(LogFormatter())
+        self._writer, self._dropped = LogWriter(), 0
+        logging.handlers.QueueListener(self.queue, self._writer).start()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
         try:
-            self._lines.put_nowait(self.format(record))
+            if self._dropped:
+                self.queue.put_nowait(self._dropped_record())
+                self._dropped = 0
+            self.queue.put_nowait(record)
         except queue.Full:
             self._dropped += 1
 
-    def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
-            if self._dropped:
-                line += f"\n{self._dropped} log lines were dropped."
-                self._dropped = 0
-            with contextlib.suppress(OSError):  # the disk is full, the reader gone
-                print(line, file=self._stream, flush=True)
+    def _dropped_record(self) -> logging.LogRecord:
+        text = f"{self._dropped} log lines were dropped."
+        return logging.makeLogRecord({"msg": text})
 
     def close(self) -> None:
-        """Wait a moment for the lines to be written."""
-        with contextlib.suppress(queue.Full):
-            self._lines.put(None, timeout=1)
-        with contextlib.suppress(OSError):
-            if self.thread.wait(1):
-                self._stream.close()
+        """Wait a moment for the lines to be written: perhaps nobody reads them."""
+        if not self._writer.stream.closed:
+            end = threading.Thread(target=self._end, name="log end", daemon=True)
+            end.start()
+            end.join(MAX_LOG_STOP_SECONDS)
         super().close()
+
+    def _end(self) -> None:
+        if self._dropped:
+            self.queue.put(self._dropped_record())
+        self.queue.put(None)
+        self.queue.join()
+        self._writer.stream.close()
 
 
 @contextlib.contextmanager
 def log_thread() -> Iterator[None]:
-    """While the block runs, have a LogThread write what goes to standard error."""
+    """While the block runs, have a LogQueue take what goes to standard error."""
     root = logging.getLogger()
     before = root.handlers
     others = [one for one in before if type(one) is not logging.StreamHandler]
-    with contextlib.closing(LogThread()) as thread:
-        root.handlers = [*others, thread]
+    with contextlib.closing(LogQueue()) as lines:
+        root.handlers = [*others, lines]
         try:
             yield
         finally:
@@ -18199,7 +18224,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     web.consoles.address = own.rstrip("/")
     web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
     threads = repeated_work(scanner, web, own)
-    keep_alive([scanner.thread, *threads], server, web)
+    lasting = [scanner.thread, *threads]
+    web.health.threads = lambda: [*lasting, *web.consoles.threads()]
     scanner.start()
     for thread in threads:
         thread.start()
@@ -18221,18 +18247,6 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     return have_ended
 
 
-def keep_alive(threads: Sequence[Lasting], server: Server, web: Web) -> None:
-    """Have the main loop start these threads, those of consoles and that of the log
-    again where an exception ends them, and the page tell of it."""
-    handlers = logging.getLogger().handlers
-    logs = [one.thread for one in handlers if isinstance(one, LogThread)]
-
-    def lasting() -> list[Lasting]:
-        return [*threads, *logs, *web.consoles.threads()]
-
-    web.health.threads = server.lasting = lasting
-
-
 def stop_at_signals(server: Server) -> list[int]:
     """Let SIGTERM and SIGINT stop a server. Return a list that gets their numbers."""
     came: list[int] = []
@@ -18246,23 +18260,23 @@ def stop_at_signals(server: Server) -> list[int]:
     return came
 
 
-def repeated_work(scanner: Scanner, web: Web, own: str) -> list["Repeated"]:
+def repeated_work(scanner: Scanner, web: Web, own: str) -> list[Lasting]:
     """:param own: address at which this machine reaches the service."""
     update, written = web.consoles.update, web.store.database.written
     threads = [
-        Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
-        Repeated("uses", web.store.accounts.write_uses, USES_SECONDS),
-        Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written),
+        Lasting("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
+        Lasting("uses", web.store.accounts.write_uses, USES_SECONDS),
+        Lasting("consoles", update, CONSOLE_CHECK_SECONDS, written),
     ]
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
-        threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+        threads.append(Lasting("notices", notices.send, NOTICE_CHECK_SECONDS))
     if os.environ.get("NOTIFY_SOCKET"):
         threads.append(heartbeat(own))
     return threads
 
 
-def heartbeat(address: str) -> "Repeated":
+def heartbeat(address: str) -> Lasting:
     """Return a thread that calls the service and tells systemd when it answers: so
     systemd's watchdog restarts a service that hangs."""
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
@@ -18272,38 +18286,7 @@ def heartbeat(address: str) -> "Repeated":
         if answers(address, min(interval, MAX_ANSWER_SECONDS)):
             notify("READY=1", "WATCHDOG=1")
 
-    return Repeated("heartbeat", beat, interval)
-
-
-Work = Callable[[], None]
-
-
-class Repeated(Lasting):
-    """Calls `work` again and again until it is stopped, with a pause in seconds that
-    `wake` ends: no other thread clears that event."""
-
-    def __init__(
-        self, name: str, work: Work, pause: float, wake: threading.Event | None = None
-    ) -> None:
-        super().__init__(name, self.run)
-        self._part, self._pause, self._wake = work, pause, wake or threading.Event()
-        self._is_stopping = False
-
-    def run(self) -> None:
-        while not self._is_stopping:
-            failed = True
-            with logged_problems(f"The thread {self.name} failed"):
-                self._part()
-                failed = False
-            self.has_failed = failed
-            self._wake.wait(self._pause)
-            self._wake.clear()
-
-    def stop(self, wait: float | None = None) -> bool:
-        """Return whether it has ended after `wait` seconds."""
-        self._is_stopping = True
-        self._wake.set()
-        return self.wait(wait)
+    return Lasting("heartbeat", beat, interval)
 
 
 # Service: sockets and the file of the service ---
@@ -18501,7 +18484,7 @@ def open_store(args: argparse.Namespace, settings: Settings) -> Iterator[Store]:
     try:
         if args.run is serve:
             longer = f"EXTEND_TIMEOUT_USEC={3 * UPGRADE_SECONDS}000000"
-            going_on = Repeated("upgrade", lambda: notify(longer), UPGRADE_SECONDS)
+            going_on = Lasting("upgrade", lambda: notify(longer), UPGRADE_SECONDS)
             going_on.start()
             try:
                 upgrade(args.data_dir)

@@ -462,7 +462,7 @@ def run(args: argparse.Namespace, home: Household, folder: str) -> bool:
         print(f"    {name + ':':18}{address}{path}", flush=True)
     if args.open:
         webbrowser.open(address + next(iter(links.values())))
-    refill = catalogd.Repeated("refill", home.refill, REFILL_SECONDS)
+    refill = catalogd.Lasting("refill", home.refill, REFILL_SECONDS)
     refill.start()
     try:
         return bool(catalogd.run(server, scanner, web))

@@ -9,7 +9,6 @@ import ipaddress
 import itertools
 import json
 import logging
-import math
 import os
 import pathlib
 import re
@@ -1233,7 +1232,6 @@ class Ended(BaseException):
 # What each thread that is to go on calls.
 LASTING: dict[str, tuple[Any, str]] = {
     "scanner": (catalogd.Scanner, "_wait"),
-    "log": (catalogd, "print"),
     "upkeep": (catalogd.Upkeep, "__call__"),
     "uses": (catalogd.Accounts, "write_uses"),
     "consoles": (catalogd.Consoles, "update"),
@@ -1243,26 +1241,23 @@ LASTING: dict[str, tuple[Any, str]] = {
 }
 
 
-def end_once(
+def end_at_first(
     monkeypatch: pytest.MonkeyPatch, place: Any, work: str, name: str
-) -> list[int]:
-    """Let the first call of some work end its thread, and return a list that grows with
-    each call there."""
+) -> threading.Event:
+    """Let some work end its thread, until the event is set that this returns."""
 
     def call(*given: Any, **more: Any) -> Any:
-        if threading.current_thread().name == name:
-            calls.append(1)
-            if len(calls) == 1:
-                raise Ended
+        if threading.current_thread().name == name and not is_well.is_set():
+            raise Ended
         return real(*given, **more)
 
-    real, calls = getattr(place, work, print), list[int]()
-    monkeypatch.setattr(place, work, call, raising=False)
-    return calls
+    real, is_well = getattr(place, work), threading.Event()
+    monkeypatch.setattr(place, work, call)
+    return is_well
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_each_thread_that_an_exception_ends_is_told_and_started_again(
+def test_each_thread_goes_on_after_an_exception_which_is_told(
     store: catalogd.Store,
     scanner: catalogd.Scanner,
     tmp_path: pathlib.Path,
@@ -1272,13 +1267,13 @@ def test_each_thread_that_an_exception_ends_is_told_and_started_again(
     name: str,
 ) -> None:
     place, work = LASTING[name]
-    calls = end_once(monkeypatch, place, work, name)
+    is_well = end_at_first(monkeypatch, place, work, name)
 
     def look() -> None:
         try:
             wait_for(lambda: faults() == [name])
-            monkeypatch.setattr(catalogd.Lasting, "again_seconds", 0)
-            wait_for(lambda: len(calls) > 1 and not faults())
+            is_well.set()
+            wait_for(lambda: not faults())
             seen.append(name)
         finally:
             server.stop()
@@ -1287,7 +1282,9 @@ def test_each_thread_that_an_exception_ends_is_told_and_started_again(
         found = web.health.state()["faults"]
         return [fault["id"] for fault in found if fault["reason"] == "thread_failed"]
 
-    monkeypatch.setattr(catalogd.Lasting, "again_seconds", math.inf)
+    monkeypatch.setattr(catalogd.Lasting, "again_seconds", 0.5)
+    for pause in ("UPKEEP_CHECK", "CONSOLE_CHECK", "NOTICE_CHECK", "HEARTBEAT", "USES"):
+        monkeypatch.setattr(catalogd, f"{pause}_SECONDS", 0.5)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     account = store.accounts.add("anna", "-")
     store.devices.add(account, {"name": "Attic", "target": "ftp://127.0.0.1:1"})
@@ -1302,7 +1299,7 @@ def test_each_thread_that_an_exception_ends_is_told_and_started_again(
         catalogd.run(server, scanner, web)
         looking.join()
     assert seen == [name]
-    assert f"The thread {name} ended." in caplog.messages
+    assert any(f"The thread {name} failed" in line for line in caplog.messages)
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="has no systemd")
@@ -1326,26 +1323,14 @@ def test_an_upgrade_tells_systemd_again_and_again_that_it_goes_on(
             wait_for(lambda: "upgrade" not in {t.name for t in threading.enumerate()})
 
 
-def test_a_thread_that_cannot_be_started_is_started_later(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_work_that_is_over_is_not_done_again() -> None:
     work = Mock(side_effect=[Ended, None])
     thread = catalogd.Lasting("trial", work)
+    thread.again_seconds = 0
     thread.start()
-    assert thread.wait(20)
-    thread.keep()
-    assert thread.wait(0), "a minute has not gone by"
-    monkeypatch.setattr(catalogd.Lasting, "again_seconds", 0)
-    with monkeypatch.context() as patch:
-        fail = Mock(side_effect=RuntimeError("can't start new thread"))
-        patch.setattr(threading.Thread, "start", fail)
-        thread.keep()
-    assert "The thread trial cannot be started." in caplog.messages
-    assert thread.has_failed
-    for _ in range(3):
-        thread.keep()
-        assert thread.wait(20)
+    wait_for(lambda: not thread._thread.is_alive())
     assert not thread.has_failed and work.call_count == 2
+    assert thread.stop()
 
 
 @pytest.mark.parametrize("held_up", ["a call", "the scan"])

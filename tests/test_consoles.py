@@ -144,7 +144,7 @@ def test_what_the_service_writes_ends_the_pause_of_its_thread(
 ) -> None:
     done, written = threading.Semaphore(0), store.database.written
     written.clear()
-    thread = catalogd.Repeated("trial", done.release, 600, written)
+    thread = catalogd.Lasting("trial", done.release, 600, written)
     thread.start()
     for _ in range(2):
         assert done.acquire(timeout=20)

@@ -205,7 +205,7 @@ def test_work_that_fails_is_told_while_it_fails(health: catalogd.Health) -> None
     def fail() -> None:
         raise catalogd.Busy("Later.")
 
-    thread = catalogd.Repeated("trial", fail, 600)
+    thread = catalogd.Lasting("trial", fail, 600)
     health.threads = lambda: [thread]
     assert not health.state()["faults"]
     thread.start()

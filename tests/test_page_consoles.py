@@ -39,7 +39,7 @@ def sending(
     consoles.address = site.rstrip("/")
     networks = [ipaddress.IPv4Network("127.0.0.0/28")]
     monkeypatch.setattr(catalogd, "own_networks", lambda: networks)
-    thread = catalogd.Repeated("consoles", consoles.update, 0.05)
+    thread = catalogd.Lasting("consoles", consoles.update, 0.05)
     thread.start()
     yield consoles
     assert thread.stop(20) and consoles.end()

@@ -2393,7 +2393,7 @@ def test_a_scan_stops_when_it_is_told_to(
     wait_for(lambda: scanner._stopping)
     go_on.set()
     stopper.join(20)
-    assert scanner.thread.wait(0)
+    assert scanner.thread.stop(0)
     assert not scanner.state.scanning
     # Its disk may still read, and would log that the files are gone after the test.
     wait_for(scanner.disks.askers[str(library.folder)]._last.done)

@@ -951,8 +951,7 @@ def test_a_log_that_nobody_reads_delays_no_answer(
     os.close(write)
     call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
     with contextlib.closing(call):
-        # More lines than the pipe and the queue of the log take.
-        for number in range(catalogd.MAX_LOG_LINES + 100):
+        for number in range(200):  # more lines than the pipe takes
             call.request("GET", f"/nowhere/{number}/{'x' * 1000}")
             answer = call.getresponse()
             assert answer.status == 404
@@ -966,51 +965,69 @@ def test_a_log_that_nobody_reads_delays_no_answer(
 def test_the_log_says_how_many_lines_were_dropped(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    class Held(catalogd.LogThread):
-        def _write(self) -> None:
-            go_on.wait(20)
-            super()._write()
+    def hold(writer: catalogd.LogWriter, record: logging.LogRecord) -> None:
+        holds.set()
+        go_on.wait(20)
+        emit(writer, record)
 
     monkeypatch.setattr(catalogd, "MAX_LOG_LINES", 2)
-    go_on = threading.Event()
-    with contextlib.closing(Held()) as thread:
-        for number in range(10):
-            thread.emit(log_record(f"line {number}"))
+    emit = catalogd.LogWriter.emit
+    monkeypatch.setattr(catalogd.LogWriter, "emit", hold)
+    holds, go_on = threading.Event(), threading.Event()
+    with contextlib.closing(catalogd.LogQueue()) as log:
+        log.emit(log_record("line 0"))
+        assert holds.wait(20)
+        for number in range(1, 10):
+            log.emit(log_record(f"line {number}"))
         go_on.set()
-    log = capfd.readouterr().err
-    assert "line 1" in log
-    assert "line 2" not in log
-    assert "\n8 log lines were dropped.\n" in log
+        wait_for(log.queue.empty)
+        for number in (10, 11):
+            log.emit(log_record(f"line {number}"))
+            wait_for(log.queue.empty)
+        go_on.clear()
+        for number in range(12, 17):
+            log.emit(log_record(f"line {number}"))
+        go_on.set()
+    lines = [
+        line.partition(" INFO line ") for line in capfd.readouterr().err.split("\n")
+    ]
+    assert [number or text for text, _, number in lines[:6]] == [
+        "0", "1", "2", "7 log lines were dropped.", "10", "11"
+    ]  # fmt: skip
+    assert lines[-2][0].endswith(" log lines were dropped.")
 
 
-def test_a_log_that_nobody_reads_holds_up_no_end() -> None:
-    class Held(catalogd.LogThread):
-        def _write(self) -> None:
-            go_on.wait(20)
-
-    go_on = threading.Event()
-    thread = Held()
-    thread.close()
-    assert not thread._stream.closed
-    go_on.set()
-    assert thread.thread.wait(20)
-    thread.close()
-    assert thread._stream.closed
+def test_a_log_that_nobody_reads_holds_up_no_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, write = os.pipe()
+    monkeypatch.setattr(catalogd.os, "dup", lambda number: write)
+    monkeypatch.setattr(catalogd, "MAX_LOG_STOP_SECONDS", 0.1)
+    log = catalogd.LogQueue()
+    for _ in range(20):
+        log.emit(log_record("x" * 10_000))
+    log.close()
+    assert not log._writer.stream.closed
+    with open(read, "rb") as reader:
+        while reader.read1(1024 * 1024):  # until it is closed
+            pass
+    wait_for(lambda: log._writer.stream.closed)
+    log.close()
 
 
 def test_a_disk_that_is_full_for_a_moment_does_not_end_the_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     problems = [OSError(errno.ENOSPC, "No space left on device")]
-    with contextlib.closing(catalogd.LogThread()) as thread:
-        flush = thread._stream.flush
+    with contextlib.closing(catalogd.LogQueue()) as thread:
+        flush = thread._writer.stream.flush
 
         def flush_or_fail() -> None:
             if problems:
                 raise problems.pop()
             flush()
 
-        monkeypatch.setattr(thread._stream, "flush", flush_or_fail)
+        monkeypatch.setattr(thread._writer.stream, "flush", flush_or_fail)
         thread.emit(log_record("while it is full"))
         wait_for(lambda: not problems)
         thread.emit(log_record("later"))
@@ -1030,7 +1047,7 @@ def test_the_log_has_the_encoding_of_standard_error(
     """On Windows that is UTF-8, also in a file, and not that of old programs."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stderr", stream)
-    with contextlib.closing(catalogd.LogThread()) as thread:
+    with contextlib.closing(catalogd.LogQueue()) as thread:
         thread.emit(log_record("Pokémon"))
     assert line in capfdbinary.readouterr().err
 
@@ -1052,7 +1069,7 @@ FORGERIES = {
 def test_what_comes_from_outside_forges_no_log_line_and_steers_no_terminal(
     text: str, shown: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with contextlib.closing(catalogd.LogThread()) as thread:
+    with contextlib.closing(catalogd.LogQueue()) as thread:
         thread.emit(log_record(text))
     [line] = capfd.readouterr().err.splitlines()
     assert line.endswith(f" INFO {shown}")
@@ -1066,7 +1083,7 @@ def test_a_traceback_is_indented_line_by_line(
         raise ValueError("a\n2026-01-01 ERROR forged \x1b[2J")
     except ValueError:
         record.exc_info = sys.exc_info()
-    with contextlib.closing(catalogd.LogThread()) as thread:
+    with contextlib.closing(catalogd.LogQueue()) as thread:
         thread.emit(record)
     first, *lines = capfd.readouterr().err.splitlines()
     assert first.endswith(" INFO It failed.")

@@ -89,10 +89,10 @@ def test_the_tables_have_all_threads_and_locks() -> None:
         locks |= {f"{kind}.{lock}"} if lock else set()
     assert len(locks) > 10
     assert [lock for lock in sorted(locks) if lock not in DOCSTRING] == []
-    calls = r"threading\.Thread\([^()]*name=|Repeated\(|Lasting\("
-    started = rf"(?:{calls})\"(\w+)\"|super\(\).__init__\(\"(\w+)\", self"
+    calls = r"threading\.Thread\([^()]*name=|Lasting\("
+    started = rf"(?:{calls})\"([\w ]+)\"|super\(\).__init__\(\"(\w+)\", self"
     threads = {one or other for one, other in re.findall(started, SOURCE)}
-    assert threads >= {"asker", "console", "log", "scanner", "upkeep"}
+    assert threads >= {"asker", "console", "log end", "scanner", "upkeep"}
     table = DOCSTRING.partition("\nThreads: ")[2].partition("\nLocks: ")[0]
     assert [name for name in sorted(threads) if name not in table] == []
 
