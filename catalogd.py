@@ -10102,6 +10102,10 @@ input[type="checkbox"] {
 }
 .drawn svg { position: absolute; inset: 0; overflow: visible; }
 .drawn circle { fill: oklch(.82 .14 calc(var(--hue) + 45) / .13); }
+@supports not (color: oklch(0 0 0)) {
+  .drawn { background: hsl(calc(var(--hue) - 20), 40%, 28%); color: #fff; }
+  .drawn circle { fill: #ffffff1a; }
+}
 .cover-name {
   --lines: 4;
   position: absolute; inset: .67em .67em auto; font-weight: var(--bold);
@@ -10406,6 +10410,11 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   box-shadow: inset 0 0 0 1px var(--accent);
 }
 .option:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
+@supports not selector(:has(a)) {
+  .option :checked { appearance: none; border: 3px solid var(--accent); }
+  .option :is(:checked, :focus-visible) { background: none; opacity: 1; }
+  .to-device:focus-within { outline: 3px solid var(--accent); outline-offset: 2px; }
+}
 .option input {
   position: absolute; inset: 0; width: 100%; min-height: 0; height: 100%; margin: 0;
   opacity: 0; cursor: pointer;
@@ -10700,6 +10709,10 @@ button.link {
   box-shadow: 0 8px 30px #0003;
 }
 .menu:popover-open { display: flex; flex-direction: column; }
+@supports not selector(:popover-open) { /* it is a part of its row */
+  .menu:not([hidden]) { display: grid; flex-basis: 100%; box-shadow: none; }
+  :root:has(.menu:not([hidden])) { cursor: pointer; } /* or iOS tells of no tap there */
+}
 .menu button { justify-content: start; }
 .menu :is(.check, p) { padding: .4rem .7rem; font-size: .875rem; }
 .menu .choose { min-width: 0; margin-inline-start: auto; }
@@ -11860,8 +11873,10 @@ const WORDS = {};
 /** @type {any[]} */
 let [LOCALE, PLURALS, NUMBER, TENTHS, LIST, CHOICE, COLLATOR, SPELLINGS] = [];
 let isByMachine = false; // and nobody who speaks the language has read it
-/** The languages of the browser, but for such as "en-US@posix". */
-const BROWSER_LANGUAGES = navigator.languages.filter(name => /^[\w-]+$/.test(name));
+/** The languages of the browser, but for such as "en-US@posix" and "C". */
+const BROWSER_LANGUAGES = navigator.languages.filter(name =>
+  /^[a-z]{2,3}(-\w{2,8})*$/i.test(name),
+);
 /** What the server tells at first: see KNOWN_TO_PAGE there. */
 const KNOWN = {
   packages: /** @type {string[]} */ ([]),
@@ -11960,6 +11975,20 @@ function written(arg) {
 
 speak("en-GB", ENGLISH);
 
+/** @template Thing
+ * @param {Thing[]} things
+ * @param {(thing: Thing) => string} keyOf
+ * @returns {Map<string, Thing[]>} the things of each key */
+function groupBy(things, keyOf) {
+  const groups = new Map();
+  for (const thing of things) {
+    const key = keyOf(thing);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(thing);
+  }
+  return groups;
+}
+
 /** Join facts of a thing, sentences or items, without those that are not known. */
 function joinFacts(facts, between = WORDS.between.facts) {
   return facts.filter(Boolean).map(isolate).join(between);
@@ -11972,10 +12001,10 @@ function joinSentences(...sentences) {
 /** The name of an entry, with the server's "Update 3" and "Add-on 3" in our words. */
 function entryName(name) {
   const {update, "add-on": addOn} = KNOWN.parts;
-  const part = new RegExp(`(?<= - )(${update}|${addOn})(?: (\\d+))?(?= \\(|$)`);
-  return name.replace(part, (_, kind, number) =>
-    kind === update ? patchText(number) : addOnText(number),
-  );
+  const part = new RegExp(` - (${update}|${addOn})(?: (\\d+))?(?= \\(|$)`);
+  const named = (kind, number) =>
+    kind === update ? patchText(number) : addOnText(number);
+  return name.replace(part, (_, kind, number) => ` - ${named(kind, number)}`);
 }
 
 // Nodes: a view is a tree of virtual nodes, and `patch` changes the document to match.
@@ -12158,22 +12187,50 @@ function once(name, work) {
   });
 }
 
+const SWITCHES = "label, summary, [aria-pressed], [aria-expanded]:not([popovertarget])";
 /** @type {Element | null} */
 let lastSwitch = null; // that was clicked
 
 /** Make a double click one, which else would hit what it has shown; not of a switch. */
 function dropSecondClick(event) {
   const last = lastSwitch;
-  lastSwitch = event.target.closest("label, summary, [aria-pressed], [aria-expanded]");
+  lastSwitch = event.target.closest(SWITCHES);
   if (event.detail < 2 || (last && last === lastSwitch)) return;
   event.preventDefault();
   event.stopPropagation();
 }
 
+// A menu is a popover. Browsers without those get it as a part of its row.
+const HAS_POPOVERS = CSS.supports("selector(:popover-open)");
+const [OPEN_MENU, CLOSED_MENU] = HAS_POPOVERS
+  ? [".menu:popover-open", ".menu:not(:popover-open)"]
+  : [".menu:not([hidden])", ".menu[hidden]"];
+
 /** Close a menu before the button that was chosen in it acts: what that opens gives the
  * focus back to the button of the menu. */
 function closeMenu({target}) {
-  if (target.closest("button")) target.closest(".menu:popover-open")?.hidePopover();
+  if (target.closest("button")) hideMenu(target.closest(OPEN_MENU));
+}
+
+function hideMenu(menu) {
+  if (!menu) return;
+  if (HAS_POPOVERS) return menu.hidePopover();
+  const opener = menu.previousElementSibling;
+  if (menu.contains(document.activeElement)) opener.focus();
+  menu.hidden = true;
+  opener.setAttribute("aria-expanded", "false");
+}
+
+/** Do what browsers do with popovers: a press of its button opens and closes a menu, and
+ * a press elsewhere closes it. */
+function toggleMenu({target, defaultPrevented}) {
+  const open = document.querySelector(OPEN_MENU);
+  if (HAS_POPOVERS || defaultPrevented || open?.contains(target)) return;
+  hideMenu(open);
+  const opener = target.closest("[popovertarget]");
+  if (!opener || opener.nextElementSibling === open) return;
+  opener.nextElementSibling.hidden = false;
+  opener.setAttribute("aria-expanded", "true");
 }
 
 /** Make a held key one press: what comes in place of a pressed button would act too. */
@@ -12377,7 +12434,7 @@ function focusable() {
   const selector = "a[href], button, input, select, textarea, summary, [autofocus]";
   /** @type {NodeListOf<HTMLElement>} */
   const nodes = top.querySelectorAll(selector);
-  const isShown = node => !node.closest(".menu:not(:popover-open)");
+  const isShown = node => !node.closest(CLOSED_MENU);
   return [...nodes].filter(node => node.tabIndex >= 0 && isShown(node));
 }
 
@@ -12509,7 +12566,7 @@ function tell({kind, names, undo, isError = false, say, more = []}) {
   if (!ids.length) return;
   const undos = [...(before?.undos || []), undo || []].flat();
   const act = async () => {
-    for (const each of undos.toReversed()) await attempt(each);
+    for (const each of [...undos].reverse()) await attempt(each);
   };
   const name = ids.length > 1 ? WORDS.titles(ids.length) : all[ids[0]];
   const actions = undos.length ? [...more, {label: WORDS.undo, act}] : more;
@@ -13010,7 +13067,9 @@ function closeLeftDialogs() {
  * selection. The browser closes a dialog by itself. */
 function closeOneByEscape(/** @type {KeyboardEvent} */ event) {
   const layer = layerOnTop();
-  if (event.key !== "Escape" || document.querySelector(":popover-open")) return;
+  if (event.key !== "Escape") return;
+  const menu = document.querySelector(OPEN_MENU);
+  if (menu) return HAS_POPOVERS || hideMenu(menu);
   if (!["page", "details"].includes(layer)) return;
   if (state.openForm) {
     event.preventDefault();
@@ -13050,7 +13109,7 @@ function compareParts(a, b) {
 const titlesOf = memo(
   /** @param {Entry[]} entries */
   entries => {
-    const groups = Map.groupBy(entries, entry => entry.base_id || entry.id);
+    const groups = groupBy(entries, entry => entry.base_id || entry.id);
     return Array.from(groups, ([id, parts]) => makeTitle(id, parts.sort(compareParts)));
   },
 );
@@ -13450,7 +13509,7 @@ function addOnText(number) {
 /** Such as "game, update and 2 add-ons".
  * @param {{kind?: string, type: string}[]} parts */
 function countParts(parts) {
-  const kinds = Map.groupBy(parts, kindOf);
+  const kinds = groupBy(parts, kindOf);
   const texts = Array.from(kinds, ([kind, {length}]) => WORDS.counted[kind](length));
   return LIST.format(texts);
 }
@@ -16016,7 +16075,7 @@ function renderMenu(id, name, render) {
   return [
     iconButton("more", WORDS.moreOf(name), () => update({menu}), props),
     h.div(
-      {class: "menu", key: menu, id: menu, popover: ""},
+      {class: "menu", key: menu, id: menu, popover: "", hidden: !HAS_POPOVERS},
       state.menu === menu && render(),
     ),
   ];
@@ -16176,7 +16235,7 @@ function renderFtpAccount() {
 
 /** The same place at another host and port, which is all that a console shows. */
 function atHost(address, host) {
-  return address.replace(/(?<=:\/\/)[^/]*/, () => host);
+  return address.replace(/:\/\/[^/]*/, () => `://${host}`);
 }
 
 function renderShare(/** @type {Device} */ {id, name, shared}) {
@@ -16347,7 +16406,7 @@ function commandLines(adding) {
  * are quotes too. */
 function quote(text, system) {
   if (system !== "windows") return `'${text.replaceAll("'", "'\\''")}'`;
-  const plain = text.replaceAll('"', "").replace(/(?<=\s.*)\\+$/, "");
+  const plain = text.replaceAll('"', "").replace(/(\s.*?)\\+$/, "$1");
   return `'${plain.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
 }
 
@@ -16544,7 +16603,8 @@ function filledField(name, props, hint) {
 /** Go on once somebody has tapped on an answer; with a keyboard, Enter does. */
 function goOnByTap(/** @type {any} */ {detail, target}) {
   const isQuestion = ["way", "kind", "program"].includes(target.name);
-  if (detail && isQuestion) setTimeout(() => target.form.requestSubmit());
+  const submitButton = target.form.querySelector("button:not([type])");
+  if (detail && isQuestion) setTimeout(() => submitButton.click());
 }
 
 /** Radio buttons for a field of the form.
@@ -17132,7 +17192,7 @@ function renderTidy() {
 
 function renderTidyFiles({files, bytes}) {
   if (!files.length) return h.p("meta", WORDS.tidyNone);
-  const groups = Object.groupBy(files, ({reason}) => reason);
+  const groups = groupBy(files, ({reason}) => reason);
   return [
     h.div(
       "scan-line",
@@ -17140,7 +17200,7 @@ function renderTidyFiles({files, bytes}) {
       button(WORDS.copyList, () => copy(tidyText(files))),
     ),
     Object.keys(WORDS.tidyReasons).map(reason =>
-      renderTidyGroup(reason, groups[reason] || []),
+      renderTidyGroup(reason, groups.get(reason) || []),
     ),
   ];
 }
@@ -17154,7 +17214,7 @@ function renderTidyGroup(reason, files) {
   if (reason === "equal") columns.push(WORDS.equalTo);
   const heads = columns.map(column => h.th({scope: "col"}, column));
   const folderOf = file => file.path.replace(/[\\/][^\\/]*$/, "");
-  const folders = Map.groupBy(files.slice(0, MAX_TIDY_ROWS), folderOf);
+  const folders = groupBy(files.slice(0, MAX_TIDY_ROWS), folderOf);
   return renderFolded(
     WORDS.tidyReasons[reason],
     sum,
@@ -17357,8 +17417,10 @@ function addFiles(/** @type {File[]} */ files) {
   const {inbox} = state.account;
   if (!inbox) return;
   const shown = files.filter(file => !isHidden(file));
-  const {"": wanted = [], ...others} = Object.groupBy(shown, whyLeftOut);
-  const told = Object.entries(others).map(([why, left = []]) => {
+  const groups = groupBy(shown, whyLeftOut);
+  const wanted = groups.get("") || [];
+  groups.delete("");
+  const told = Array.from(groups, ([why, left]) => {
     const names = joinFacts(left.slice(0, 3).map(({name}) => name));
     return WORDS.leftOut(left.length, names, why);
   });
@@ -17651,6 +17713,7 @@ addEventListener("hashchange", readLocation);
 addEventListener("popstate", closeLeftDialogs);
 addEventListener("click", dropSecondClick, {capture: true});
 addEventListener("click", closeMenu, {capture: true});
+addEventListener("click", toggleMenu, {capture: true});
 addEventListener("keydown", dropRepeatedEnter);
 addEventListener("keydown", focusSearch);
 addEventListener("keydown", closeOneByEscape);

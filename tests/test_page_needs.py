@@ -10,16 +10,16 @@ INSTALL = pathlib.Path(catalogd.__file__).parent / "packaging" / "install.md"
 # what a pattern finds, by MDN's browser-compat-data. To use another new feature, add
 # it; what all had in 2022 needs no line.
 FEATURES = {
-    r"\boklch\(": (111, 113, 15.4),
     r"\bcolor-mix\(": (111, 113, 16.2),
     r":dir\(": (120, 49, 16.4),
-    r":has\(": (105, 121, 15.4),
-    r"\bpopover(?:target)?:|:popover-open|hidePopover": (114, 125, 17),
+    r":has\(": (105, 115, 15.4),  # Firefox has it since 121, and is plainer before
+    r"\.requestSubmit\(": (76, 75, 16),
+    r"<dialog|showModal": (37, 98, 15.4),
+    r"\bcrypto\.randomUUID|structuredClone\(|\.at\(": (98, 95, 15.4),
     r"^ +& ": (120, 117, 17.2),  # nested rules
     r"^ +mask-image:": (1, 53, 15.4),  # Chrome has it with a prefix until 120
     r"\dlh\b": (109, 120, 16.4),
     r"(?:@media|matchMedia\(\") ?\(\w+ [<>]=? ": (104, 102, 16.4),
-    r"@container|container-type:": (105, 110, 16),
     r"\(\?<[=!]": (62, 78, 16.4),
     r"\b(?:Map|Object)\.groupBy\(": (117, 119, 17.4),
     r"\.to(?:Reversed|Sorted|Spliced)\(|\.with\(": (110, 115, 16),
@@ -48,6 +48,11 @@ ADORNMENTS = [
     "word-break: auto-phrase",
     "content-visibility:",
     "@supports (position-area: bottom)",
+    "@supports not (color: oklch(0 0 0))",
+    "@supports not selector(:popover-open)",
+    "@supports not selector(:has(a))",
+    "@container (width >= 44rem)",
+    'CSS.supports("selector(:popover-open)")',
     'CSS.supports("selector(:open)")',
 ]
 
