@@ -12221,8 +12221,8 @@ function hideMenu(menu) {
   opener.setAttribute("aria-expanded", "false");
 }
 
-/** Do what browsers do with popovers: a press of its button opens and closes a menu, and
- * a press elsewhere closes it. */
+/** Do what browsers do with popovers: the button of a menu opens and closes it, and a
+ * press elsewhere closes it. */
 function toggleMenu({target, defaultPrevented}) {
   const open = document.querySelector(OPEN_MENU);
   if (HAS_POPOVERS || defaultPrevented || open?.contains(target)) return;
