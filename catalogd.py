@@ -431,14 +431,14 @@ def forms(text: Any) -> dict[str, str]:
 
 
 class Sentence(str):
-    """A sentence in English, which the page shows in its language by the code."""
+    """A sentence in English, and the pair that it was made of: its code, and arguments
+    by the names of its placeholders, each a text or such a pair. {"code": "gave_up",
+    "arguments": {"why": {"code": "disk_full", "arguments": {}}, "count": "3"}}"""
 
-    # The code as "reason", and what varies as "of", each a "message", which may be such
-    # a sentence too, with the "name" of its placeholder.
-    facts: Mapping[str, Any] = {}
+    pair: Mapping[str, Any] = {}
 
     def __str__(self) -> str:
-        return self  # with its code
+        return self  # with its pair
 
 
 def say(text: str, *of: object) -> str:
@@ -450,34 +450,28 @@ def say(text: str, *of: object) -> str:
     named = dict(zip(PLACEHOLDER.findall(words["other"]), of, strict=True))
     form = "one" if "one" in words and named["count"] == 1 else "other"
     sentence = Sentence(words[form].format(**named))
-    parts = [
-        {"name": name, "message": f"{part}", **coded(part)}
-        for name, part in named.items()
-    ]
-    sentence.facts = {"reason": text, "of": parts}
+    arguments = {n: getattr(part, "pair", f"{part}") for n, part in named.items()}
+    sentence.pair = {"code": text, "arguments": arguments}
     return sentence
 
 
-def coded(text: object) -> Mapping[str, Any]:
-    """Return the facts of a sentence, nothing for a text from elsewhere."""
-    return text.facts if isinstance(text, Sentence) else {}
+def coded(text: object) -> dict[str, Any]:
+    """Return the fields that an answer has beside a sentence, so that the page shows it
+    in its language; none for a text from elsewhere."""
+    pair = getattr(text, "pair", None)
+    return {"reason": pair["code"], "arguments": pair["arguments"]} if pair else {}
 
 
 def reported(code: Any, arguments: Any, depth: int = 3) -> str:
-    """Return the sentence that a client has reported, or "" where this release has no
-    such one, or it has others in it below this depth.
-
-    :param arguments: texts, numbers, or other such sentences, each as {"code":
-        "ftp_silent", "arguments": {"address": "192.168.1.20"}}, by placeholder
-    """
+    """Return the sentence of a pair that a client has reported, or "" where this
+    release has no such one, or it has others in it below this depth."""
     if not (depth and isinstance(code, str) and isinstance(arguments, dict)):
         return ""
     names = PLACEHOLDER.findall(forms(SENTENCES.get(code, ""))["other"])
     if code not in SENTENCES or {*names} != {*arguments}:
         return ""
     of = []
-    for name in names:
-        part = arguments[name]
+    for part in map(arguments.get, names):
         if isinstance(part, dict):
             part = reported(part.get("code"), part.get("arguments"), depth - 1)
             if not part:
@@ -4690,7 +4684,7 @@ class Queue:
         for item in own:
             code, of = item.pop("error_code"), json.loads(item.pop("error_arguments"))
             item.update(is_own=bool(item["is_own"]))
-            item.update(coded(reported(code, of) or item["error"]))
+            item.update(coded(reported(code, of)))
             if item["state"] == "offline" and item["ended_at"] is None:
                 item["status"] = "pending"
         return own
@@ -11734,10 +11728,12 @@ JS = r""""use strict";
  * }} TidyFile is equal to the file of the entry `of` */
 /** @typedef {{id: string, name: string, size: number, offset: number, account: string,
  *   is_own: boolean}} Unfinished of an upload, `offset` bytes are there */
+/** @typedef {string | {code: string, arguments: Record<string, Argument>}} Argument
+ * of a sentence: a text, or a sentence in it */
 /** @typedef {{
- *   message: string, reason?: string, of?: Sentence[], name?: string,
- * }} Sentence of the server: if `reason` is its code in SENTENCES, `of` has what varies
- * in it, by the names of its placeholders */
+ *   message: string, reason?: string, arguments?: Record<string, Argument>,
+ * }} Sentence of the server: if `reason` is its code in SENTENCES, `arguments` has what
+ * varies in it, by the names of its placeholders */
 /** @typedef {Omit<Partial<Sentence>, "message">} Coded of a text beside it */
 /** @typedef {"pending" | "offered" | "processing" | "completed" | "failed" |
  *   "cancelled"} Status */
@@ -12743,11 +12739,14 @@ async function rejected(data) {
 /** A sentence of the server, in our words, as are others and sizes ("1.5 GB") in it.
  * @param {Sentence} sentence
  * @returns {string} */
-function sentence({reason = "", of = [], message}) {
+function sentence({reason = "", arguments: of = {}, message}) {
   const text = WORDS.problems[reason];
   const inWords = (_, number, unit) => WORDS.units[unit](Number(number));
   if (!text) return message?.replace(/^([\d.]+) ([kMGT]?B)$/, inWords);
-  return filled(text, Object.fromEntries(of.map(part => [part.name, sentence(part)])));
+  const part = it =>
+    sentence(typeof it === "string" ? {message: it} : {...it, reason: it.code});
+  const parts = Object.entries(of).map(([name, it]) => [name, part(it)]);
+  return filled(text, Object.fromEntries(parts));
 }
 
 function setConnected(connected) {
@@ -17073,7 +17072,7 @@ function renderFaults(/** @type {Health} */ {faults}) {
   if (!faults.length) return h.p("meta", WORDS.healthy);
   return faults.map(fault => {
     const tab = KNOWN.fault_tabs[fault.reason || ""];
-    const age = fault.reason === "file_replaced" && fault.of?.[1].message;
+    const age = fault.reason === "file_replaced" && fault.arguments?.age;
     return h.p(
       {class: "problem", role: "alert", key: fault.message},
       sentence(fault),

@@ -35,13 +35,7 @@ class Maybe(NamedTuple):
     required: bool = True
 
 
-PART = {
-    "name": str,
-    "message": str,
-    "reason": Field(str),
-    "of": Maybe([dict], required=False),
-}
-CODED = {"reason": Field(str), "of": Maybe([PART], required=False)}
+CODED = {"reason": Field(str), "arguments": Maybe(dict, required=False)}
 ROOM = {"answers": bool, "writable": bool, "free": Maybe(int), "used": Maybe(int)}
 FOLDER = {
     "path": str,

@@ -46,7 +46,7 @@ def test_three_attempts_without_progress_are_a_failure_with_a_reason(
     assert attempt(store, anna, item) == ("failed", 3)
     failed = row(store, anna)
     assert (failed["status"], failed["error"]) == ("failed", LOST["error_message"])
-    assert (failed["reason"], [of["name"] for of in failed["of"]]) == (
+    assert (failed["reason"], [*failed["arguments"]]) == (
         "bytes_lost",
         ["done", "size"],
     )
@@ -145,11 +145,8 @@ def test_the_reason_of_a_failure_is_known_by_its_code(
     found = row(store, anna)
     assert found["error"] == "Elsewhere in English."
     assert found["reason"] == "gave_up"
-    full = {"message": "The disk is full.", "reason": "disk_full", "of": []}
-    assert found["of"] == [
-        {"name": "why", **full},
-        {"name": "count", "message": "1"},
-    ]
+    full = {"code": "disk_full", "arguments": {}}
+    assert found["arguments"] == {"why": full, "count": "1"}
 
 
 def nested(depth: int) -> dict[str, Any]:

@@ -593,7 +593,7 @@ def test_a_target_is_told_by_a_code_or_else_by_a_text(house: Household) -> None:
 
     row = told("Off.", "ftp_silent", '{"address": "10.0.0.7 \u00e9"}')
     assert row["reason"] == "ftp_silent"
-    assert row["of"] == [{"name": "address", "message": "10.0.0.7 é"}]
+    assert row["arguments"] == {"address": "10.0.0.7 é"}
     text = "10.0.0.7 é does not answer. Is the program open on the console?"
     assert row["target"] == text
     for code, arguments in (("ftp_silent", "{}"), ("of_later", '{"a": 1}'), ("", "")):

@@ -99,8 +99,8 @@ class Served(NamedTuple):
     def faults(self) -> list[str]:
         """Return the library folders that a fault is told of."""
         faults = self.status()["faults"]
-        found = [fault["of"] for fault in faults if fault["about"] == "folders"]
-        return [of["message"] for row in found for of in row if of["name"] == "folder"]
+        folders = [fault for fault in faults if fault["about"] == "folders"]
+        return [fault["arguments"]["folder"] for fault in folders]
 
     def check(self) -> str:
         """Return what the command tells."""

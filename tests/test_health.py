@@ -98,7 +98,7 @@ def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
     away = "/missing does not exist yet. Create it, or connect its disk."
     coded = {
         "reason": "folder_missing",
-        "of": [{"name": "folder", "message": "/missing"}],
+        "arguments": {"folder": "/missing"},
     }
     scanned = "2027-01-15T08:00:00"
     assert told["folders"] == [
@@ -144,7 +144,7 @@ def test_a_disk_that_is_away_below_a_library_folder_is_one_line(
     )
     assert (fault["message"], fault["reason"]) == (told, "disk_offline")
     of = [disk, since, str(len(names))]
-    assert [part["message"] for part in fault["of"]] == of
+    assert [*fault["arguments"].values()] == of
     row = {"path": disk, "since": since, "entries": len(names), "id": "uuid:a"}
     assert status_of(browser, key)["scan"]["disks"] == [{**row, "missing": False}]
 
@@ -237,7 +237,7 @@ def test_files_that_are_missed_at_once_are_told_until_they_are_back(
         scanner.scan()
         (fault,) = status_of(browser, key)["faults"]
         of = [str(folder), "2027-01-15T08:00:00", "40"]
-        assert [part["message"] for part in fault["of"]] == of
+        assert [*fault["arguments"].values()] == of
         assert (fault["about"], fault["reason"]) == ("folders", "files_missing")
         if is_back:
             os.rename(folder.with_name("deep"), folder / "deep")

@@ -58,7 +58,7 @@ class Target:
         """The body of a refusal in our shape, after which all is well."""
         found, headers, body = self.answer(request)
         assert (found, body["error"]) == (status, code)
-        assert set(body) - {"reason", "of"} == {"success", "error", "message"}
+        assert set(body) - {"reason", "arguments"} == {"success", "error", "message"}
         assert body["success"] is False
         assert body["message"]
         assert headers["content-type"] == "application/json"

@@ -356,7 +356,11 @@ def test_a_folder_that_is_away_is_told_once(
     assert faults(service) == [(str(saves), told)]
     answer = signed_in.get("/web/saves").json
     assert (answer["copies"], answer["looks"]) == ([], [])
-    assert answer["problem"] == {"message": AWAY, "reason": "disk_away", "of": []}
+    assert answer["problem"] == {
+        "message": AWAY,
+        "reason": "disk_away",
+        "arguments": {},
+    }
 
 
 @pytest.mark.skipif(os.name == "nt" or not os.geteuid(), reason="root may write")
@@ -391,8 +395,8 @@ def test_what_the_client_tells_is_noted(service: catalogd.Web) -> None:
     [told] = console.look["problems"]
     before = console.look
     assert (told["message"], told["reason"]) == (broken, "save_failed")
-    assert [part["message"] for part in told["of"]][0] == "/JKSV/A/1.zip"
-    assert told["of"][1]["reason"] == "save_damaged"
+    assert told["arguments"]["path"] == "/JKSV/A/1.zip"
+    assert told["arguments"]["why"]["code"] == "save_damaged"
     for failures in (1, 2):
         why = send_to_switch.Problem("ftp_silent", address="1.2.3.4").told()
         console._note_saves(told_line(why, 0))

@@ -208,7 +208,7 @@ def test_the_page_sees_how_far_a_scan_is(
             {**online, "path": str(library.folder), "files": 1},
             {**online, "path": "/missing", "state": "offline", "files": 0}
             | {"problem": missing, "reason": "folder_missing", "scanned_at": None}
-            | {"of": [{"name": "folder", "message": "/missing"}]},
+            | {"arguments": {"folder": "/missing"}},
         ],
         "disks": [],
         "problem": "",

@@ -177,9 +177,9 @@ def test_every_code_is_used() -> None:
 @pytest.mark.parametrize("code", catalogd.SENTENCES)
 def test_a_sentence_has_its_code_and_what_varies_in_it(code: str) -> None:
     names = placed(catalogd.forms(catalogd.SENTENCES[code])["other"])[1::2]
-    of = [{"name": name, "message": f"a {name}. b:"} for name in names]
-    text = catalogd.say(code, *(part["message"] for part in of))
-    assert catalogd.coded(text) == {"reason": code, "of": of}
+    of = {name: f"a {name}. b:" for name in names}
+    text = catalogd.say(code, *of.values())
+    assert catalogd.coded(text) == {"reason": code, "arguments": of}
 
 
 @pytest.mark.parametrize("code", catalogd.SENTENCES)
@@ -195,17 +195,15 @@ def test_each_form_of_a_sentence_has_the_same_placeholders(code: str) -> None:
 def test_a_sentence_has_a_form_for_its_number(count: int) -> None:
     text = catalogd.say("gave_up", catalogd.say("disk_full"), count)
     assert text.endswith("after 1 attempt." if count == 1 else "after 3 attempts.")
-    why, number = catalogd.coded(text)["of"]
-    assert (why["name"], why["reason"]) == ("why", "disk_full")
-    assert number == {"name": "count", "message": str(count)}
+    why = {"code": "disk_full", "arguments": {}}
+    assert catalogd.coded(text)["arguments"] == {"why": why, "count": str(count)}
 
 
 def test_a_sentence_may_be_in_another_one() -> None:
     full = catalogd.say("no_room", "/copies/a.db", "0.8")
-    [of] = catalogd.coded(catalogd.say("backup_failed", full))["of"]
-    assert (of["message"], of["reason"]) == (full, "no_room")
-    parts = {part["name"]: part["message"] for part in of["of"]}
-    assert parts == {"path": "/copies/a.db", "size": "0.8"}
+    arguments = catalogd.coded(catalogd.say("backup_failed", full))["arguments"]
+    room = {"path": "/copies/a.db", "size": "0.8"}
+    assert arguments == {"why": {"code": "no_room", "arguments": room}}
 
 
 @pytest.mark.parametrize("text", ["", "ready", "Bad Gateway", "The disk is full."])

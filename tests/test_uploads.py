@@ -853,8 +853,8 @@ def test_check_and_the_page_are_told_whether_the_inbox_can_be_written(
     folder.rmdir()
     why = "No such file or directory"
     told = {"message": f"{folder}: The inbox cannot be written: {why}."}
-    of = [{"name": "folder", "message": str(folder)}, {"name": "why", "message": why}]
-    told |= {"reason": "inbox_read_only", "of": of}
+    of = {"folder": str(folder), "why": why}
+    told |= {"reason": "inbox_read_only", "arguments": of}
     about = {"about": "inbox", "id": str(folder)}
     assert service.health.state()["faults"] == [about | told]
 

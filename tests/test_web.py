@@ -151,7 +151,9 @@ def unchanged(common: Common) -> Iterator[Common]:
 
 
 def assert_refused(answer: Any, code: str) -> None:
-    facts = {"reason", "of"} if answer.request.path.startswith("/web/") else set()
+    facts = (
+        {"reason", "arguments"} if answer.request.path.startswith("/web/") else set()
+    )
     assert {*answer.json} - facts == {"success", "error", "message"}
     assert answer.json["success"] is False
     assert answer.json["error"] == code
