@@ -1299,7 +1299,27 @@ BINS = {  # folders in which systems keep what was deleted or is theirs, in lowe
     *("#recycle", "@recycle", "@eadir"),  # of Synology and QNAP
 }
 UNFINISHED = ("part", "tmp", "crdownload")  # extensions that are never listed
-TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
+TICKET = re.compile(r"([0-9a-f]{16})[0-9a-f]{16}\.tik", re.IGNORECASE)
+# Documents that some tools put beside a content: a .cnmt.xml begins with its id and
+# version, a .nacp.xml has its names. And its icons, one for each language.
+CONTENT_DOCUMENT = re.compile(
+    rb"<Id>\s{,9}0x([0-9a-f]{16})\s{,9}</Id>\s{,99}<Version>\s{,9}(\d{1,10})\s{,9}<",
+    re.IGNORECASE,
+)
+NAMES_DOCUMENT = re.compile(r"<Name>([^<]+)</Name>\s{,99}(?:<Publisher>([^<]*))?")
+ICON_NAME = re.compile(r".*\.nx\.\w+\.jpg", re.IGNORECASE)
+MAX_DOCUMENT_BYTES = {".cnmt.xml": 512, ".nacp.xml": 0x4000}  # that are read of one
+MAX_CONTENTS = 5_000  # of a file
+FIRST_ID = 0x0100_0000_0001_0000  # that is not the system's
+CARTRIDGES = {"xci", "xcz"}
+PLAIN_FORMATS = {"nsz": "nsp", "xcz": "xci"}  # where there is nothing to compress
+OTHER_FILES = {  # how files begin that are no packages: see header_facts
+    "html": re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html|head)\b", re.I),
+    "zip": re.compile(rb"PK(?:\x03\x04|\x05\x06)"),
+    "rar": re.compile(rb"Rar!\x1a\x07"),
+    "7z": re.compile(rb"7z\xbc\xaf\x27\x1c"),
+    "zeros": re.compile(rb"\0{4096}"),
+}
 NACP_VERSION = slice(0x3060, 0x3070)  # this and the next: see nacp_facts
 NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
 FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers SOFn of a JPEG
@@ -1551,12 +1571,104 @@ def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
 def file_facts(path: str, file: io.FileIO, size: int) -> dict[str, Any]:
     """Return the facts of name and header: the name and metadata of an Entry, and as
     "icon" a JPEG. The header wins."""
-    header: dict[str, Any] = {} if size else {"complete": False}
+    ending, facts = file_type(path), name_facts(path)
+    header = header_facts(ending, Window(file, size)) if ending in FORMATS else {}
+    if {ending, header.get("format")} & CARTRIDGES:
+        facts |= cartridge_contents(facts)
+    versions, count = header.pop("contents", {}), header.pop("count", 0)
+    if versions or count:
+        facts = joined_facts(facts, versions, count)
+    ids = (part["title_id"] for part in facts.get("contents", ()))
+    if len({title_facts(title_id).get("base_id") for title_id in ids}) > 1:
+        for fact in ("name", "author", "icon"):  # are those of one game of several
+            header.pop(fact, None)
+    facts |= header | ({} if size else {"complete": False})
+    return {fact: value for fact, value in facts.items() if value is not None}
+
+
+def header_facts(ending: str, window: "Window") -> dict[str, Any]:
+    """Return the facts that a file's bytes tell. As `format` they tell what it is, if
+    its ending says otherwise. What is none of our formats is not complete, if its first
+    bytes show that, and has no facts else."""
+    for read in dict.fromkeys((FORMATS[ending].read, nsp_facts, xci_facts, nro_facts)):
+        with contextlib.suppress(EOFError):
+            if facts := read(window):
+                if facts.get("format") in (ending, PLAIN_FORMATS.get(ending)):
+                    facts.pop("format", None)
+                return facts
     with contextlib.suppress(EOFError):
-        header |= FORMATS.get(file_type(path), Format()).read(Window(file, size))
-    facts = {**name_facts(path), **header}
-    if "title_id" in header:
-        facts.pop("kind", None)  # of a name without an id
+        start = window.read(0, min(window.size, 4096))
+        for kind, begins in OTHER_FILES.items():
+            if begins.match(start):
+                return {"complete": False, "format": kind}
+    return {}
+
+
+def named_contents(named: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the contents that have an id in a name."""
+    if "title_id" not in named:
+        return []
+    return named.get("contents") or [content(named["title_id"], named["version"])]
+
+
+def cartridge_contents(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the contents that the name of a cartridge tells: the version of a game,
+    unless it is 0, is that of an update beside it. Source: nxdumptool."""
+    parts = []
+    for part in named_contents(named):
+        if part["kind"] == "base" and int(part["version"] or 0):
+            parts.append(content(part["title_id"]))
+            part = content(update_id(part["title_id"]), part["version"])
+        parts.append(part)
+    return {"contents": parts} if len(parts) > 1 else {}
+
+
+def joined_facts(
+    named: Mapping[str, Any], versions: Mapping[str, str], count: int
+) -> dict[str, Any]:
+    """Return the facts of a name with the contents of a header. What the name alone
+    tells counts as long as there is room for it.
+
+    :param versions: the header's contents by title id, "" where no version is known.
+    :param count: of all contents by the header, 0 where that is not known.
+    """
+    by_name = {part["title_id"]: part for part in named_contents(named)}
+    parts = {}
+    for title_id, version in versions.items():
+        told = by_name.get(title_id) or content(title_id)
+        parts[title_id] = content(title_id, version or told["version"])
+    kinds = [named["kind"]] if "kind" in named else []
+    more = collections.Counter(named.get("more", kinds))
+    more -= collections.Counter(parts[one]["kind"] for one in parts.keys() - by_name)
+    most = count or (MAX_CONTENTS if by_name.keys() & parts.keys() else 0)
+    for title_id, part in by_name.items():
+        if part["kind"] and len(parts) < most:
+            parts.setdefault(title_id, part)
+    others = [*itertools.islice(more.elements(), max(most - len(parts), 0))]
+    others += ["unknown"] * (count - len(parts) - len(others))
+    return main_facts(named, [*parts.values()], collections.Counter(others))
+
+
+def main_facts(
+    named: Mapping[str, Any], parts: list[dict[str, Any]], more: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the facts of a file with these contents, and more of some kinds. The main
+    one is that of the file's name, or else the first of the first kind."""
+    by_header = {"contents", "more", *(("kind", "base_id") if parts else ())}
+    facts = {fact: named[fact] for fact in named if fact not in by_header}
+    is_known = parts or "title_id" not in named  # and not the system's
+    if is_known and len(parts) + sum(more.values()) > 1:
+        facts |= {"contents": parts} | ({"more": dict(more)} if more else {})
+    kinds = [*CONTENT_KINDS, None]
+    parts.sort(key=lambda part: kinds.index(part["kind"]))
+    parts.sort(key=lambda part: part["title_id"] != named.get("title_id"))
+    for main in parts[:1]:
+        facts["title_id"] = main["title_id"]
+        level = {main["title_id"]}  # the ids whose versions are the file's
+        level |= {update_id(main["title_id"])} if main["kind"] == "base" else set()
+        texts = [part["version"] for part in parts if part["title_id"] in level]
+        if numbers := [int(text) for text in texts if text]:
+            facts |= {"version": str(max(numbers)), "patch": max(numbers) // 65536}
     return facts
 
 
@@ -1588,14 +1700,14 @@ def nro_facts(window: Window) -> dict[str, Any]:
     if magic != b"NRO0":
         return {}
     if window.size <= program:
-        return {"complete": window.size == program}
+        return {"format": "nro", "complete": window.size == program}
     magic, _, *spans = struct.unpack("<4sI6Q", window.read(program, 0x38))
     if magic != b"ASET":
-        return {"complete": True}
+        return {"format": "nro", "complete": True}
     sections = list(zip(spans[::2], spans[1::2], strict=True))
     ends = (offset + length for offset, length in sections if length)
     whole = program + max(ends, default=0x38)
-    facts: dict[str, Any] = {"complete": window.size >= whole}
+    facts: dict[str, Any] = {"format": "nro", "complete": window.size >= whole}
     (icon_at, icon_size), (nacp_at, nacp_size), _ = sections
     with contextlib.suppress(EOFError):
         facts |= nacp_facts(window.read(program + nacp_at, min(nacp_size, 0x4000)))
@@ -1633,32 +1745,125 @@ def padded_text(field: bytes) -> str:
     return " ".join("".join(filter(str.isprintable, text)).split())
 
 
-def nsp_facts(window: Window) -> dict[str, Any]:
-    """Return the facts of a package, which begins with a table of its files. One may
-    be a ticket with the title id in its name. Source: PFS0 on switchbrew.org."""
-    magic, count, names_size = struct.unpack("<4sII", window.read(0, 12))
-    if magic != b"PFS0":
-        return {}
-    rows = window.read(0x10, 0x18 * count)
-    names = window.read(0x10 + 0x18 * count, names_size)
-    ends = [offset + size for offset, size, _ in struct.iter_unpack("<QQQ", rows)]
-    whole = 0x10 + len(rows) + len(names) + max(ends, default=0)
-    facts: dict[str, Any] = {"complete": window.size >= whole}
-    if ticket := TICKET.search(names):
-        facts["title_id"] = ticket[1].decode().upper()
+class Member(NamedTuple):
+    """A file in a package, or in a part of a cartridge."""
+
+    name: str
+    offset: int  # in the whole file
+    size: int
+
+
+def members(
+    window: Window, at: int, magic: bytes, item_bytes: int
+) -> list[Member] | None:
+    """Return the files of an archive at this place, None where there is none. Sources:
+    PFS0 and HFS0 on switchbrew.org.
+    :raises EOFError: its table is cut, or too large."""
+    start, count, names_bytes = struct.unpack("<4sII", window.read(at, 12))
+    if start != magic:
+        return None
+    names_at = item_bytes * count
+    table = window.read(at + 0x10, names_at + names_bytes)
+    files = []
+    for item in range(0, names_at, item_bytes):
+        offset, size, name = struct.unpack_from("<QQI", table, item)
+        text = table[names_at + name :][:MAX_NAME_BYTES].partition(b"\0")[0]
+        offset += at + 0x10 + len(table)
+        files.append(Member(text.decode("ascii", "replace"), offset, size))
+    return files
+
+
+def package_facts(window: Window, files: Sequence[Member]) -> dict[str, Any]:
+    """Return the facts that the files of a package give: as `contents` versions by
+    title id, "" where a ticket alone tells of one, and as `count` how many contents
+    there are, each with a meta file. Documents and icons may be beside them."""
+    versions: dict[str, str] = {}
+    facts: dict[str, Any] = {}
+    for file in files:
+        if ticket := TICKET.fullmatch(file.name):
+            versions.setdefault(ticket[1].upper(), "")
+        with contextlib.suppress(EOFError):
+            versions |= document_version(window, file)
+            facts = shown_facts(window, file, facts)
+    games = {one: versions[one] for one in versions if int(one, 16) >= FIRST_ID}
+    count = sum(file.name.endswith(".cnmt.nca") for file in files)
+    return facts | {"contents": games, "count": count}
+
+
+def document(window: Window, file: Member, ending: str) -> bytes:
+    """Return the beginning of a document, nothing of a file with another ending."""
+    if not file.name.endswith(ending):
+        return b""
+    return window.read(file.offset, min(file.size, MAX_DOCUMENT_BYTES[ending]))
+
+
+def document_version(window: Window, file: Member) -> dict[str, str]:
+    """Return the version of a content by its title id, if the file is its document."""
+    content = CONTENT_DOCUMENT.search(document(window, file, ".cnmt.xml"))
+    return {content[1].decode().upper(): content[2].decode()} if content else {}
+
+
+def shown_facts(window: Window, file: Member, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return facts, with name, author or icon if this file is the first that has it."""
+    text = b"" if "name" in facts else document(window, file, ".nacp.xml")
+    if names := NAMES_DOCUMENT.search(text.decode(errors="replace")):
+        shown = (
+            padded_text(html.unescape(name or "").encode()) for name in names.groups()
+        )
+        texts = dict(zip(("name", "author"), shown, strict=True))
+        facts |= {fact: text for fact, text in texts.items() if text}
+    if "icon" not in facts and ICON_NAME.fullmatch(file.name):
+        icon = window.read(file.offset, file.size)
+        facts |= {"icon": icon} if image_type(icon) == "image/jpeg" else {}
     return facts
+
+
+def nsp_facts(window: Window) -> dict[str, Any]:
+    """Return the facts of a package, which begins with a table of its files."""
+    files = members(window, 0, b"PFS0", 0x18)
+    if files is None:
+        return {}
+    whole = max((file.offset + file.size for file in files), default=0)
+    facts = {"complete": window.size >= whole, **package_facts(window, files)}
+    return facts | {"format": "nsz" if is_compressed(files) else "nsp"}
+
+
+def is_compressed(files: Iterable[Member]) -> bool:
+    return any(file.name.endswith(".ncz") for file in files)
 
 
 def xci_facts(window: Window) -> dict[str, Any]:
     """Return the facts of a cartridge, which tells where its data ends, in units of
-    0x200 bytes. A dump may have a key area of 0x1000 bytes before it. Source: XCI on
-    switchbrew.org."""
+    0x200 bytes. A dump may have a key area of 0x1000 bytes before it. What is in it for
+    a console is in its part "secure". Source: XCI on switchbrew.org."""
     for start in (0, 0x1000):
         if window.read(start + 0x100, 4) == b"HEAD":
-            end = int.from_bytes(window.read(start + 0x118, 4), "little")
-            least = start + 0x200 + end * 0x200
-            return {"complete": window.size >= least}
+            end, root = struct.unpack("<I20xQ", window.read(start + 0x118, 0x20))
+            facts = {
+                "format": "xci",
+                "complete": window.size >= start + 0x200 * (end + 1),
+            }
+            with contextlib.suppress(EOFError):
+                facts |= secure_facts(window, start + root)
+            return facts
     return {}
+
+
+def secure_facts(window: Window, root: int) -> dict[str, Any]:
+    """Return the facts of what a cartridge has for a console. Of one that was
+    compressed the header does not tell where its data ends."""
+    parts = members(window, root, b"HFS0", 0x40) or ()
+    at = next((part.offset for part in parts if part.name == "secure"), None)
+    if at is None:
+        return {}
+    files = members(window, at, b"HFS0", 0x40) or []
+    facts = package_facts(window, files)
+    return facts | ({"format": "xcz", "complete": None} if is_compressed(files) else {})
+
+
+def xcz_facts(window: Window) -> dict[str, Any]:
+    facts = xci_facts(window)
+    return facts | {"complete": None} if facts else {}
 
 
 class Format(NamedTuple):
@@ -1672,7 +1877,7 @@ FORMATS = {
     "nsp": Format(nsp_facts),
     "nsz": Format(nsp_facts),
     "xci": Format(xci_facts),
-    "xcz": Format(),
+    "xcz": Format(xcz_facts),
     "nro": Format(nro_facts, is_package=False),
 }
 PACKAGES = [extension for extension, row in FORMATS.items() if row.is_package]

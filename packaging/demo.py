@@ -205,7 +205,7 @@ def fill(
             put(folder / f"{name} - {own} {tags}.nsp", size // (6 + extra))
 
 
-def put(path: pathlib.Path, size: int, content: bytes = b"") -> None:
+def put(path: pathlib.Path, size: int, content: bytes = b"made up") -> None:
     path.write_bytes(content)
     make_sparse(path)
     os.truncate(path, max(size, len(content)))

@@ -85,6 +85,58 @@ def nsp(title_id: str = "0100AAAABBBB0000", content: bytes = b"content") -> byte
     return pfs0(names, [len(content), 4]) + content + b"tick"
 
 
+def package(files: dict[str, bytes]) -> bytes:
+    sizes = [len(body) for body in files.values()]
+    return pfs0([*files], sizes) + b"".join(files.values())
+
+
+def hfs0(files: dict[str, bytes]) -> bytes:
+    """A part of a cartridge, or the archive of all its parts."""
+    table, items, at = b"", b"", 0
+    for name, body in files.items():
+        items += struct.pack("<QQI44x", at, len(body), len(table))
+        table += name.encode() + b"\0"
+        at += len(body)
+    head = struct.pack("<4sIII", b"HFS0", len(files), len(table), 0)
+    return head + items + table + b"".join(files.values())
+
+
+def content(number: int, document: tuple[str, int] | None = None) -> dict[str, bytes]:
+    """The files of a content, with its title id and version in a document or in none,
+    as dump tools write it."""
+    name = f"{number:032x}"
+    files = {f"{name}.nca": b"content", f"{name}.cnmt.nca": b"meta"}
+    if document:
+        files[f"{name}.cnmt.xml"] = (
+            '<?xml version="1.0" encoding="utf-8"?>\n<ContentMeta>\n'
+            f"  <Type>Application</Type>\n  <Id>0x{document[0].lower()}</Id>\n"
+            f"  <Version>{document[1]}</Version>\n</ContentMeta>\n"
+        ).encode()
+    return files
+
+
+def names_document(name: str, author: str) -> bytes:
+    return (
+        "<Application><Title><Language>Dutch</Language><Name></Name></Title><Title>"
+        f"<Language>French</Language>\n<Name>{name}</Name>\n<Publisher>{author}"
+        "</Publisher></Title></Application>"
+    ).encode()
+
+
+def cartridge(
+    secure: dict[str, bytes], update: dict[str, bytes] | None = None, start: int = 0
+) -> bytes:
+    """A cartridge with these files for consoles, and those of a system's update.
+    :param start: where it begins, behind a key area of 0x1000 bytes or none."""
+    parts = {"update": hfs0(update or {}), "normal": b"", "secure": hfs0(secure)}
+    body = hfs0(parts)
+    header = bytearray(0x200)
+    header[0x100:0x104] = b"HEAD"
+    header[0x118:0x11C] = struct.pack("<I", (len(body) + 0x1FF) // 0x200)
+    header[0x130:0x138] = struct.pack("<Q", 0x200)
+    return bytes(start) + bytes(header) + body + bytes(-len(body) % 0x200)
+
+
 def xci(blocks: int = 4, key_area: bool = False) -> bytes:
     """A cartridge whose data ends after so many blocks of 0x200 bytes."""
     header = bytearray(0x200)

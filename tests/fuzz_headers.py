@@ -12,11 +12,14 @@ import time
 import catalogd
 import containers
 
+CONTENTS = containers.content(1, ("0100AAAABBBB0000", 0)) | containers.content(2)
+CONTENTS |= {"1.nacp.xml": containers.names_document("A", "B")}
+CONTENTS |= {"1.nx.French.jpg": containers.JPEG}
 SEEDS = {
     "nro": [containers.nro(), containers.nro(containers.compressed_nacp("A", "B"))],
     "nsp": [containers.nsp(), containers.pfs0(["a" * 40] * 200, [2**40] * 200)],
-    "nsz": [containers.nsp()],
-    "xci": [containers.xci(), containers.xci(key_area=True)],
+    "nsz": [containers.nsp(), containers.package(CONTENTS)],
+    "xci": [containers.xci(), containers.cartridge(CONTENTS, CONTENTS, 0x1000)],
 }
 MAX_RATIO = 300  # of the cost of a broken header to that of a whole one
 SPECIAL = [b"\xff" * 8, b"\0" * 8, b"\xff\xff\xff\x7f", b"\x01\0\0\0", b"\x80" * 4]

@@ -92,6 +92,12 @@ STATUS = {
     "faults": Maybe([FAULT], required=False),
 }
 TITLE_ID = Field(str, hex_digits=16)
+CONTENT = {
+    "title_id": Field(str, required=True, hex_digits=16),
+    "kind": Maybe(str),
+    "version": str,
+}
+MORE = {kind: Field(int) for kind in (*catalogd.CONTENT_KINDS, "unknown")}
 ENTRY = {
     "id": str,
     "name": str,
@@ -111,6 +117,9 @@ ENTRY = {
         "base_id": TITLE_ID,
         "icon": Field(str),
         "complete": Field(bool),
+        "format": Field(str, choices=(*catalogd.FORMATS, *catalogd.OTHER_FILES)),
+        "contents": Maybe([CONTENT], required=False),
+        "more": Maybe(MORE, required=False),
         "sha256": Field(str, hex_digits=64),
     },
 }

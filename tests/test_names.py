@@ -326,11 +326,180 @@ def test_a_package_without_ticket_has_the_title_id_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["x.nro", "x.nsp", "x.nsz", "x.xci", "x.xcz", "x.zip"])
-@pytest.mark.parametrize("content", [b"", b"MZ", bytes(0x2000)])
+@pytest.mark.parametrize("content", [b"", b"MZ", bytes(0xFFF), b"<x>" * 2000])
 def test_other_content_has_no_facts(name: str, content: bytes) -> None:
     empty = {} if content else {"complete": False}
     facts = {"name": "x", "description": "", "version": "", **empty}
     assert facts_of(name, content) == facts
+
+
+UPDATE, ADD_ON, OTHER = "0100AAAABBBB0800", "0100AAAABBBB1001", "0100AAAABBBC0000"
+SYSTEM = "0100000000000816"
+
+
+def held(*ids: str | int | tuple[str, int]) -> dict[str, bytes]:
+    """The files of contents: with a ticket, without, or with a document."""
+    files: dict[str, bytes] = {}
+    for number, content in enumerate(ids):
+        files |= containers.content(
+            number, content if isinstance(content, tuple) else None
+        )
+        if isinstance(content, str):
+            files[f"{content.lower()}{number:016}.tik"] = b"ticket"
+    return files
+
+
+ALL = held((UPDATE, 196608), (BASE, 0), (ADD_ON, 65536))
+FOUR = held(1, 2, 3, 4)
+COUNTED = f"A [{BASE}] [v9] (1G+1U+2D)"
+BOTH = f"{BASE}: {UPDATE}:9"
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "contents", "more", "version"),
+    [
+        # Documents tell all, whatever the name is.
+        ("A", ALL, f"{BASE}:0 {UPDATE}:196608 {ADD_ON}:65536", {}, "196608"),
+        (f"A [{ADD_ON}]", ALL, f"{ADD_ON}:65536 {BASE}:0 {UPDATE}:196608", {}, "65536"),
+        (f"A [{OTHER}][v3]", held((BASE, 0)), BASE, {}, "0"),
+        # Tickets tell of some, and the name of others while there is room.
+        ("A", held(1, UPDATE, 3, 4), f"{UPDATE}:", {"unknown": 3}, ""),
+        (COUNTED, FOUR, BOTH, {"add-on": 2}, "9"),
+        (COUNTED, held(ADD_ON, 2, 3, 4), f"{BOTH} {ADD_ON}:", {"add-on": 1}, "9"),
+        (COUNTED, held(1), BASE, {}, "9"),
+        (
+            "A [B+U9+9DLC]",
+            held(1, 2, UPDATE),
+            f"{UPDATE}:",
+            {"base": 1, "add-on": 1},
+            "9",
+        ),
+        (
+            f"A [{ADD_ON}] [v9] (3D)",
+            FOUR,
+            f"{ADD_ON}:9",
+            {"add-on": 2, "unknown": 1},
+            "9",
+        ),
+        ("A [Update]", held(UPDATE), UPDATE, {}, ""),
+        ("A [Update]", FOUR, "", {"update": 1, "unknown": 3}, ""),
+        ("A", held(1, 2), "", {"unknown": 2}, ""),
+        (f"A [{BASE}]", held(1, 2), f"{BASE}:", {"unknown": 1}, ""),
+        # Those of the system are none.
+        (f"A [{SYSTEM}]", held(SYSTEM, 2), SYSTEM, {}, ""),
+        # Without meta files nothing counts them.
+        (f"A [{BASE}] [v9] (1G+1U)", {f"{BASE}{0:016}.tik": b""}, BOTH, {}, "9"),
+        (f"A [{OTHER}]", {f"{BASE}{0:016}.tik": b""}, BASE, {}, ""),
+    ],
+)
+def test_a_package_has_the_contents_that_its_header_tells(
+    name: str,
+    files: dict[str, bytes],
+    contents: str,
+    more: dict[str, int],
+    version: str,
+) -> None:
+    found = facts_of(f"{name}.nsp", containers.package(files))
+    assert contents_of(found) == contents
+    assert found.get("more", {}) == more
+    assert found["version"] == version
+
+
+def contents_of(facts: dict[str, Any]) -> str:
+    """Return the contents of a file with several, or else its title id."""
+    parts = facts.get("contents", ())
+    several = " ".join(f"{part['title_id']}:{part['version']}" for part in parts)
+    return several or facts.get("title_id", "")
+
+
+@pytest.mark.parametrize("start", [0, 0x1000])
+@pytest.mark.parametrize(
+    ("name", "secure", "contents"),
+    [
+        (f"A [{BASE}][v0]", held(1), BASE),
+        (f"A [{BASE}][v9]", held(1), BASE),  # a newer game, there is no room
+        (f"A [{BASE}][v9]", held(1, 2), BOTH),
+        (f"A [{BASE}][v9]", held(1, UPDATE), BOTH),
+        (f"A [{BASE}][v9]", {}, BOTH),
+        (f"A [{BASE}] [v9] (1G+1U)", held(1, 2), BOTH),
+        (
+            f"A [{BASE}][v9] + B [{OTHER}][v0]",
+            held(1, 2, 3),
+            f"{BASE}: {OTHER}:0 {UPDATE}:9",
+        ),
+    ],
+)
+def test_a_cartridge_has_the_contents_of_its_secure_part(
+    start: int, name: str, secure: dict[str, bytes], contents: str
+) -> None:
+    content = containers.cartridge(secure, FOUR, start)
+    found = facts_of(f"{name}.xci", content)
+    assert (contents_of(found), found["complete"]) == (contents, True)
+    assert facts_of(f"{name}.xci", content[:-1])["complete"] is False
+    assert contents_of(facts_of(f"{name}.nsp", content)) == contents
+    assert facts_of(f"{name}.xci", content[: start + 0x200])["complete"] is False
+
+
+NAMES = {"1.nacp.xml": containers.names_document("K&#228;se", "Me")}
+ICONS = {"1.nx.Dutch.jpg": b"x", "1.nx.French.jpg": containers.JPEG}
+
+
+def test_documents_and_icons_in_a_package_give_name_author_and_icon() -> None:
+    files = held((BASE, 0)) | NAMES | ICONS | {"2.nx.Thai.jpg": b"", "2.nacp.xml": b""}
+    found = facts_of("x.nsp", containers.package(files))
+    facts = (found["name"], found["author"], found["icon"])
+    assert facts == ("Käse", "Me", containers.JPEG)
+
+
+def test_a_package_with_two_games_has_no_name_of_one() -> None:
+    files = held((BASE, 0), (OTHER, 0)) | NAMES | ICONS
+    found = facts_of("x.nsp", containers.package(files))
+    assert (found["name"], found.keys() & {"author", "icon"}) == ("x", set())
+
+
+def test_a_document_that_tells_nothing_is_passed_over() -> None:
+    files = {"1.cnmt.xml": b"<Id>0x01</Id>", "1.nacp.xml": b"<Name></Name>"}
+    package = containers.package(files)
+    assert facts_of("x.nsp", package)["name"] == "x"
+    assert "title_id" not in facts_of("x.nsp", package[:-1])
+
+
+@pytest.mark.parametrize(
+    ("ending", "content", "kind"),
+    [
+        ("nsp", containers.cartridge({}), "xci"),
+        ("xci", containers.package({}), "nsp"),
+        ("nsp", containers.package({"a.ncz": b""}), "nsz"),
+        ("xci", containers.cartridge({"a.ncz": b""}), "xcz"),
+        ("xcz", containers.nro(), "nro"),
+        ("nsp", containers.nro()[:0x1000], "nro"),
+        ("nsp", containers.nro()[:0x1000] + bytes(0x100), "nro"),
+        ("nsz", containers.package({}), None),
+        ("xcz", containers.cartridge({}), None),
+        ("xcz", containers.cartridge({"a.ncz": b""}), None),
+        ("nsp", bytes(4096), "zeros"),
+        ("nsz", b"\xef\xbb\xbf\n<!DOCTYPE HTML>", "html"),
+        ("nro", b"PK\3\4", "zip"),
+        ("xcz", b"Rar!\x1a\7\1\0", "rar"),
+        ("xci", b"7z\xbc\xaf\x27\x1c", "7z"),
+        ("zip", b"PK\3\4", None),
+        ("nsp", bytes(4095) + b"x", None),
+    ],
+)
+def test_a_file_is_what_its_bytes_tell(
+    ending: str, content: bytes, kind: str | None
+) -> None:
+    found = facts_of(f"x.{ending}", content)
+    assert found.get("format") == kind
+    assert ("complete" in found and not found["complete"]) == (
+        kind in catalogd.OTHER_FILES
+    )
+    is_counted = ending == "xcz" or kind == "xcz"
+    assert (
+        "complete" not in found
+        or not is_counted
+        or kind in (*catalogd.OTHER_FILES, "nro")
+    )
 
 
 def test_a_table_that_is_too_large_is_not_read() -> None:

@@ -561,7 +561,7 @@ def test_files_with_other_checksums_are_not_equal(
     titles: Titles, signed_in: webtest.TestApp
 ) -> None:
     for name, middle in (("A.nsp", b"1"), ("B.nsp", b"2")):
-        titles.library.add(name, bytes(70_000) + middle + bytes(70_000))
+        titles.library.add(name, b"a" * 70_000 + middle + b"a" * 70_000)
     titles.scanner.scan()
     assert len(tidied(signed_in)) == 1
     catalogd.main(["verify", "--data-dir", titles.store.database.folder])
