@@ -75,10 +75,12 @@ main loop    Server.run()            sockets and channels; it waits for no threa
 lists, passwords, writes, workers    Server.__init__(): the store, caches, no socket
 own thread   Server._start_thread()  a download or a slow call: also its own socket
 scanner      Scanner.start()         library folders, ScanState, the store's entries
-asker        Asker.ask()             one call to a disk, and nothing else
+asker        Asker.ask()             one call to a disk or an address of `notify`; of
+                                     the store, the uploads of a tidied inbox
 upkeep, uses, consoles, notices      run(): backups and what is old; counts; clients of
                                      devices; addresses of `notify`: each with the store
-greeting     run()                   resolves names, and prints where the service is
+greeting     run()                   resolves names, asks the store for an account,
+                                     and prints where the service is
 heartbeat, upgrade                   a call to this service, and systemd's socket
 console, leaving  Consoles.update()  one client: its process, and its pipe
 log, log end  LogQueue()             standard error

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -1321,6 +1322,80 @@ def test_an_upgrade_tells_systemd_again_and_again_that_it_goes_on(
         with catalogd.open_store(args, catalogd.Settings()):
             assert told == [b"EXTEND_TIMEOUT_USEC=3000000"] * 2
             wait_for(lambda: "upgrade" not in {t.name for t in threading.enumerate()})
+
+
+class Touched:
+    """Notes which threads make a call: by name, or as "main loop" while that runs. A
+    call to the store that tidies an inbox is one to its uploads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: set[tuple[str, str]] = set()
+        self._patch, self._loop = monkeypatch.setattr, False
+        run = catalogd.Server.run
+
+        def loop(server: catalogd.Server) -> bool:
+            self._loop = True
+            try:
+                return run(server)
+            finally:
+                self._loop = False
+
+        self._patch(catalogd.Server, "run", loop)
+
+    def note(self, place: Any, name: str, what: str) -> None:
+        def call(*given: Any, **more: Any) -> Any:
+            is_tidying = "tidy" in {at.name for at in traceback.extract_stack()}
+            self.calls.add((self._thread(), "uploads" if is_tidying else what))
+            return real(*given, **more)
+
+        real = getattr(place, name)
+        self._patch(place, name, call)
+
+    def _thread(self) -> str:
+        thread = threading.current_thread()
+        is_loop = self._loop and thread is threading.main_thread()
+        return "main loop" if is_loop else thread.name
+
+    def by(self, thread: str) -> set[str]:
+        return {what for name, what in self.calls if name == thread}
+
+
+def test_threads_touch_what_the_table_at_the_top_says(
+    store: catalogd.Store,
+    library: Library,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_handlers: None,
+) -> None:
+    touched = Touched(monkeypatch)
+    touched.note(catalogd.Database, "reading", "store")
+    touched.note(catalogd.Database, "writing", "store")
+    touched.note(catalogd, "walk", "folders")
+    touched.note(catalogd, "answers", "service")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    library.add("Inbox/.catalogd-0a.part")
+    folder, inbox = str(library.folder), str(library.folder / "Inbox")
+    settings = catalogd.Settings((folder,), inbox=inbox, host="127.0.0.1", port=0)
+    scanner = catalogd.Scanner(store, settings)
+    web = catalogd.Web(store, settings, scanner)
+    server = catalogd.listen(web)
+
+    def call() -> None:
+        try:
+            wait_for(lambda: scanner.state.finished and touched.by("heartbeat"))
+            place = f"http://127.0.0.1:{server.effective_port}/healthz"
+            urllib.request.urlopen(place).close()
+        finally:
+            server.stop()
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    catalogd.run(server, scanner, web)
+    calling.join()
+    assert touched.by("scanner") == {"store"}
+    assert touched.by("asker") == {"folders", "uploads"}
+    assert touched.by("heartbeat") == {"service"}
+    assert touched.by("main loop") == set()
 
 
 def test_work_that_is_over_is_not_done_again() -> None:
