@@ -174,6 +174,7 @@ try:
     import waitress.adjustments
     import waitress.channel
     import waitress.parser
+    import waitress.receiver
     import waitress.server
     import waitress.task
     import waitress.utilities
@@ -226,6 +227,9 @@ SENTENCES = {
     " Ask for a new one.",
     "other_site": "The call comes from a page of another site.",
     "no_key": "There is no key {id}.",
+    "many_keys": {
+        "other": "An account has at most {count} keys and devices. Remove one first.",
+    },
     # devices
     "no_device": "There is no such device that you may send to.",
     "unknown_device": "There is no device {id}.",
@@ -255,6 +259,7 @@ SENTENCES = {
     "item_waits": "The item waits until somebody chooses a device for it.",
     "item_has_ended": "The item has ended.",
     "changed_since": "What was changed in the meantime stays as it is.",
+    "queue_full": {"other": "Your queue has {count} items. Cancel some, or wait."},
     "queued_again": "The entry is queued again in another item.",
     # files that are added
     "no_inbox": "No files can be added: no inbox is set.",
@@ -263,6 +268,9 @@ SENTENCES = {
     "inbox_full": "The disk of the inbox needs {size} more for this and other uploads.",
     "inbox_failed": "The inbox cannot be written: {why}.",
     "inbox_is_file": "It is no plain folder",
+    "many_uploads": {
+        "other": "You have {count} unfinished uploads. Finish or remove one first.",
+    },
     "upload_busy": "Another piece is being written. Try again.",
     "upload_gone": "What was uploaded is gone.",
     "no_upload": "There is no such upload.",
@@ -281,6 +289,7 @@ SENTENCES = {
     "field_digits": {
         "other": "The field {field} must have {count} hexadecimal digits.",
     },
+    "field_many": {"other": "The field {field} has more than {count} values."},
     "field_long": {"other": "The field {field} is longer than {count} characters."},
     "field_text": "The field {field} has a character that is not text.",
     "field_empty": "The field {field} is empty.",
@@ -656,8 +665,11 @@ def json_body(success: bool, **fields: Any) -> bytes:
 # Fields -----------------------------------------------------------------------
 # What callers may send: one table for each JSON body and one check for all of them,
 # and the check of a request's header fields. It may use Problems: no disk.
+# A bound in length alone is none in cost, so each is as short as its purpose allows.
 
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
+MAX_MARKS = 8  # on one letter: to normalize text takes the square of their number
+MAX_NESTING = 8  # of an object in a field
 
 
 class Field(NamedTuple):
@@ -670,7 +682,9 @@ class Field(NamedTuple):
     low: float = 0
     high: float = MAX_INTEGER
     min_length: int = 0  # characters; a required text has at least one
-    max_length: int = 4096
+    max_length: int = 100  # also of each text of a list
+    is_cut: bool = False  # to that length, and not refused
+    max_count: int = 10_000  # texts of a list
     choices: tuple[Any, ...] = ()
     hex_digits: int = 0  # of a text that is a number, or empty
     nullable: bool = False  # null is a value, and not the same as no value
@@ -700,11 +714,11 @@ PROGRESS = {
     "bytes_transferred": Field(int),
     "transfer_speed": Field(float),  # not used, see Progress
     "status": Field(str, choices=STATUSES),
-    "error_message": Field(str, max_length=64 * 1024),
-    "error_code": Field(str, max_length=64),  # with "processing": why it tries again
+    "error_message": Field(str, max_length=500, is_cut=True),
+    "error_code": Field(str),  # with "processing": why it tries again
     "error_arguments": Field(dict, max_length=2000),  # by placeholder: see reported
     "bytes_kept": Field(int),  # that the target had at the attempt, for sure
-    "client": Field(str, max_length=100),  # from now on only this one may report
+    "client": Field(str),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
     "offered": Field(bool),  # the item is in an installer's list, and not begun
 }
@@ -712,58 +726,63 @@ CANCEL = {"freed": Field(bool)}  # only what waits for a choice
 MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
 OFFER = {"queue_item_ids": Field(list, required=True), "client": PROGRESS["client"]}
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
-LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
+LOGIN = {"username": Field(str, required=True, max_length=64)}
+LOGIN["password"] = Field(str, required=True, max_length=4096)
 SETUP = {"code": Field(str, required=True), **LOGIN}
-PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
+PASSWORD = {"old": LOGIN["password"], "new": LOGIN["password"]}
 SIGN_OUT = {"keys": Field(bool), "devices": Field(bool), "addresses": Field(bool)}
-KEY = {"label": Field(str, required=True, max_length=100)}
+KEY = {"label": Field(str, required=True)}
 PAIR = {"code": Field(str, required=True), "name": KEY["label"]}
-PAIRING = {"name": Field(str, max_length=100)}  # that the device is to get
+PAIRING = {"name": Field(str)}  # that the device is to get
 CONSOLE = {
     "target": Field(str, min_length=1, max_length=500),  # its address
-    "user": Field(str, max_length=100),
-    "password": Field(str, max_length=100),
+    "user": Field(str),
+    "password": Field(str),
 }
 OWNED = {"shared": Field(bool), "account": Field(int)}  # id of the one it belongs to
-DEVICE_NAME = {"name": Field(str, min_length=1, max_length=100)}
+DEVICE_NAME = {"name": Field(str, min_length=1)}
 DEVICE_CHANGES = {**DEVICE_NAME, "paused": Field(bool), **OWNED, **CONSOLE}
 NEW_DEVICE = {"name": KEY["label"], **OWNED, **CONSOLE}
 NEW_DEVICE |= {"target": CONSOLE["target"]._replace(required=True)}
 AGE = {"age": Field(int, choices=AGES, nullable=True)}  # null: sees every title
-OWN_PASSWORD = {"own_password": Field(str)}  # of the admin who calls
+OWN_PASSWORD = {"own_password": LOGIN["password"]._replace(required=False)}  # admin's
 CONFIRMED = {"own_password": LOGIN["password"]}
 ACCOUNT = {**LOGIN, "admin": Field(bool), **AGE, **OWN_PASSWORD}  # wanted for an admin
-ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool), **AGE, **OWN_PASSWORD}
+ACCOUNT_CHANGES = {"admin": Field(bool), **AGE, **OWN_PASSWORD}
+ACCOUNT_CHANGES["password"] = OWN_PASSWORD["own_password"]
 INVITATION = {**AGE, **OWN_PASSWORD, "admin": Field(bool)}
 INVITATION |= {"account": Field(int)}  # id of the one that gets a new password
 INVITED = {"token": Field(str, required=True)}
-ACCEPTANCE = {**INVITED, "username": Field(str), "password": LOGIN["password"]}
+ACCEPTANCE = {**INVITED, "username": Field(str, max_length=64)}
+ACCEPTANCE["password"] = LOGIN["password"]
 SET_AGES = {
     "titles": Field(list, required=True),  # base ids, or ids of entries without one
     # null: undecided
     "age": AGE["age"]._replace(required=True, choices=TITLE_AGES),
 }
 ENTRY_TEXTS = {
-    "name": Field(str, min_length=1, max_length=500),
+    "name": Field(str, min_length=1, max_length=255),
     "description": Field(str, max_length=20_000),
-    "version": Field(str, max_length=100),
+    "version": Field(str),
 }
-ENTRY_CHANGES = {**ENTRY_TEXTS, "kind": Field(str, choices=("", *KINDS))}
+# The page may put back a name that was given when names could be longer.
+ENTRY_CHANGES = {**ENTRY_TEXTS, "name": Field(str, min_length=1, max_length=500)}
+ENTRY_CHANGES |= {"kind": Field(str, choices=("", *KINDS))}
 ENTRY_CHANGES |= {"base_id": Field(str, hex_digits=16)}
 LINK = {
-    "url": Field(str, required=True),
+    "url": Field(str, required=True, max_length=4096),
     "size": Field(int),
     "file_type": Field(str, max_length=20),
     **ENTRY_TEXTS,
-    "name": Field(str, required=True, max_length=500),
+    "name": ENTRY_TEXTS["name"]._replace(required=True),
 }
 UPLOAD = {"name": LINK["name"], "size": Field(int, required=True, low=1)}
 UPLOAD |= {"modified": Field(int)}  # milliseconds
 ABOUT = {  # a translation
-    "language": Field(str, required=True),  # its name, in itself
+    "language": Field(str, required=True, max_length=4096),  # its name, in itself
     "direction": Field(str, choices=("ltr", "rtl")),
     "machine": Field(bool),  # nobody who speaks it has read it
-    "form": Field(str),  # how it addresses people, whose terms it has
+    "form": Field(str, max_length=4096),  # how it addresses people, whose terms it has
     "same": Field(list),  # keys of texts that are as in English on purpose
 }
 
@@ -808,10 +827,7 @@ def check(name: str, field: Field, value: Any) -> Any:
     if field.type is str:
         return check_text(name, field, value)
     if field.type is list and type(value) is list:
-        texts = [check_text(name, field, text) for text in value]
-        if len({*texts}) < len(texts):
-            raise Problem("field_doubles", name)
-        return texts
+        return check_list(name, field, value)
     if field.type is dict:
         return check_arguments(name, field, value)
     types = (int, float) if field.type is float else (field.type,)
@@ -824,6 +840,15 @@ def check(name: str, field: Field, value: Any) -> Any:
     return check_choice(name, field, value)
 
 
+def check_list(name: str, field: Field, values: Sequence[Any]) -> list[str]:
+    if len(values) > field.max_count:
+        raise Problem("field_many", name, field.max_count)
+    texts = [check_text(name, field, text) for text in values]
+    if len({*texts}) < len(texts):
+        raise Problem("field_doubles", name)
+    return texts
+
+
 def check_choice(name: str, field: Field, value: Any) -> Any:
     if field.choices and value not in field.choices:
         raise Problem("field_choices", name, ", ".join(map(str, field.choices)))
@@ -833,13 +858,15 @@ def check_choice(name: str, field: Field, value: Any) -> Any:
 def check_text(name: str, field: Field, value: Any) -> str:
     if not isinstance(value, str):
         raise Problem("field_str", name)
+    value = value[: field.max_length] if field.is_cut else value
     check_choice(name, field, value)
     digits = field.hex_digits
     if digits and not re.fullmatch(f"([0-9A-Fa-f]{{{digits}}})?", value):
         raise Problem("field_digits", name, digits)
     if len(value) > field.max_length:
         raise Problem("field_long", name, field.max_length)
-    if "\0" in value or not is_text(value):
+    is_usable = is_text(value) and (field.is_cut or not is_piled(value))
+    if "\0" in value or not is_usable:
         raise Problem("field_text", name)
     if len(value) < (field.min_length or field.required):
         raise Problem("field_empty", name)
@@ -849,13 +876,30 @@ def check_text(name: str, field: Field, value: Any) -> str:
 def check_arguments(name: str, field: Field, value: Any) -> dict[str, Any]:
     """Return what varies in a sentence: see reported. :raises Problem: it is no
     object, or too long."""
-    if type(value) is not dict:
+    if type(value) is not dict or not is_shallow(value, MAX_NESTING):
         raise Problem("field_dict", name)
     text = json.dumps(value, ensure_ascii=False)
     check_text(name, field, text)
     if len(text.encode()) > field.max_length:
         raise Problem("field_long", name, field.max_length)
     return value
+
+
+def is_shallow(value: Any, depth: int) -> bool:
+    """Return whether a value of JSON has no others in it below this depth."""
+    within = value.values() if isinstance(value, dict) else value
+    is_single = not isinstance(value, dict | list)
+    return is_single or (
+        depth > 0 and all(is_shallow(one, depth - 1) for one in within)
+    )
+
+
+def is_piled(text: str) -> bool:
+    """Return whether a letter has more marks than writing needs."""
+    if text.isascii():
+        return False
+    marks = itertools.groupby(map(unicodedata.combining, text), bool)
+    return any(is_mark and len([*run]) > MAX_MARKS for is_mark, run in marks)
 
 
 def is_text(text: str) -> bool:
@@ -2384,6 +2428,7 @@ CREATE TABLE queue (
 ) STRICT;
 
 CREATE INDEX queue_order ON queue (account, place);
+CREATE INDEX queue_ended ON queue (account, ended_at, place);
 CREATE INDEX queue_entry ON queue (entry);
 CREATE INDEX queue_device ON queue (device);
 CREATE UNIQUE INDEX queue_open ON queue
@@ -2443,7 +2488,7 @@ CREATE TABLE counters (
 """
 for name, ages in {"AGES": AGES, "TITLE_AGES": TITLE_AGES}.items():
     SCHEMA = SCHEMA.replace(f"{{{name}}}", f"{ages}")
-SCHEMA_VERSION = 17  # also goes up when `derived` changes
+SCHEMA_VERSION = 18  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -2475,6 +2520,9 @@ APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
 INVITATION_DAYS = 1
 MAX_LOGINS = 100  # of clients, by which an account has keys
+MAX_KEYS = 50  # of an account, beside those, also of its devices
+MAX_SESSIONS = 100  # of an account: the one that was unused longest ends
+MAX_OPEN = 10_000  # items of an account that have not ended
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 MAX_UNDONE = 1000  # actions that were undone, which may be asked for again
@@ -3040,6 +3088,13 @@ def check_others(
             raise Conflict("console_known", label)
 
 
+def check_room_for_key(db: sqlite3.Connection, account: int) -> None:
+    """:raises Conflict: the account has as many keys as it may. A poll reads them."""
+    sql = "SELECT count(*) FROM keys WHERE account = ? AND NOT by_login"
+    if db.execute(sql, (account,)).fetchone()[0] >= MAX_KEYS:
+        raise Conflict("many_keys", MAX_KEYS)
+
+
 def check_owner(db: sqlite3.Connection, device: str, changes: Row) -> bool:
     """Return whether these changes move a device to another account.
     :raises Conflict: a client serves the device, whose address and key it has."""
@@ -3059,6 +3114,17 @@ def check_device(db: sqlite3.Connection, account: int, device: str | None) -> in
     sql = "SELECT age FROM keys JOIN viewers USING (account)"
     sql += " WHERE id = ? AND is_device AND (account = ? OR shared)"
     return int(existing(db.execute(sql, (device, account)).fetchone(), "no_device")[0])
+
+
+def bound_items(db: sqlite3.Connection, account: int) -> None:
+    """Drop the oldest items of an account that have ended, if there are too many.
+    :raises Conflict: too many are open."""
+    which = "FROM queue WHERE account = ? AND ended_at IS"
+    if db.execute(f"SELECT count(*) {which} NULL", (account,)).fetchone()[0] > MAX_OPEN:
+        raise Conflict("queue_full", MAX_OPEN)
+    old = f"SELECT id {which} NOT NULL ORDER BY ended_at DESC, place DESC"
+    sql = f"DELETE FROM queue WHERE id IN ({old} LIMIT -1 OFFSET ?)"
+    db.execute(sql, (account, MAX_FINISHED))
 
 
 def check_open(db: sqlite3.Connection, account: int, item: str) -> None:
@@ -3876,7 +3942,8 @@ class Accounts:
 
         :param more: other columns, such as is_device. With by_login it ends after
             UNUSED_DAYS without use, or after MAX_LOGINS later ones.
-        :raises Conflict: another device has this name or address.
+        :raises Conflict: another device has this name or address, or the account has
+            MAX_KEYS.
         """
         row = {"id": new_id(), "account": account, "label": label, "digest": digest}
         row |= {"created_at": self.database.time(), **more}
@@ -3886,6 +3953,8 @@ class Accounts:
                 others = "SELECT id FROM keys WHERE account = ? AND by_login"
                 oldest = f"{others} ORDER BY unused_since DESC LIMIT -1 OFFSET ?"
                 remove_keys(db, f"id IN ({oldest})", (account, MAX_LOGINS - 1))
+            else:
+                check_room_for_key(db, account)
             if "is_device" in more:
                 check_others(db, label, more.get("address", ""))
             sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
@@ -3900,14 +3969,19 @@ class Accounts:
             del key["age"], key["paused_by"]  # which devices tell
         return keys
 
-    def all_keys(self, account: int | None = None) -> list[Row]:
+    def all_keys(
+        self, account: int | str | None = None, shared: bool = False
+    ) -> list[Row]:
+        """Return the keys of one account, by its id or name, or of all.
+        :param shared: also those of shared devices."""
         sql = (
             "SELECT id, name AS account, label, created_at, last_used_at, requests,"
             " is_device, shared, target, address, paused_by, age FROM keys JOIN viewers"
             " ON viewers.account = keys.account"
-            " WHERE keys.account = coalesce(?, keys.account) ORDER BY created_at, id"
+            " WHERE ?1 IS NULL OR ?1 IN (keys.account, name) OR ?2 AND shared"
+            " ORDER BY created_at, id"
         )
-        keys, states = self.uses.rows(sql, (account,)), self.uses.target_states
+        keys, states = self.uses.rows(sql, (account, shared)), self.uses.target_states
         for key in keys:
             is_device = bool(key["is_device"]) or key["id"] in states
             key.update(is_device=is_device, shared=bool(key["shared"]))
@@ -3964,7 +4038,12 @@ class Accounts:
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
         row = (new_id(), account, digest, browser, self.database.time())
-        self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
+        self.uses.write()  # by which the one is found that was unused longest
+        oldest = "SELECT id FROM sessions WHERE account = ? ORDER BY unused_since DESC"
+        oldest = f"DELETE FROM sessions WHERE id IN ({oldest} LIMIT -1 OFFSET ?)"
+        with self.database.writing() as db:
+            db.execute(oldest, (account, MAX_SESSIONS - 1))
+            db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
         return self._holder("sessions", digest)
@@ -4485,7 +4564,8 @@ class Devices:
         for an admin, all. A state is "new", "away", "idle" or "sending"."""
         busy = dict.fromkeys(self.clients.running().values(), "sending")
         idle_since = self.database.time(CLIENT_SECONDS / 86400)
-        devices = [key for key in self.accounts.all_keys() if key.pop("is_device")]
+        keys = self.accounts.all_keys(None if admin else name, shared=True)
+        devices = [key for key in keys if key.pop("is_device")]
         for row in devices:
             address = row.pop("address")
             row["by_server"] = bool(address)
@@ -4496,17 +4576,18 @@ class Devices:
             is_near = row["by_server"] or (last or "") >= idle_since
             state = "idle" if is_near else "away"
             row["state"] = busy.get(row["id"], state if last else "new")
-        return [row for row in devices if admin or row["is_own"] or row["shared"]]
+        return devices
 
     def by_server(self) -> list[Row]:
         """Return the devices that this server serves, with all that it needs for it."""
         sql = "SELECT id, account, label AS name, address, user, password FROM keys"
         return self.database.rows(f"{sql} WHERE address != '' ORDER BY created_at, id")
 
-    def check_name(self, name: str) -> None:
-        """:raises Conflict: a device has this name."""
+    def check_new(self, account: int, name: str) -> None:
+        """:raises Conflict: a device has this name, or the account has MAX_KEYS."""
         with self.database.reading() as db:
             check_others(db, name)
+            check_room_for_key(db, account)
 
     def add(self, account: int, device: Row) -> str:
         """Add a device that this server serves, and return its id. Its key has a random
@@ -4847,6 +4928,7 @@ class Queue:
 
         :param device: whose key alone may send them; with None, any of the account's.
         :raises NotFound: there is no device with this id that it may send to.
+        :raises Conflict: it would have more than MAX_OPEN open items.
         """
         action = new_id()
         with self.database.writing() as db:
@@ -4862,7 +4944,8 @@ class Queue:
                 " ON CONFLICT DO NOTHING RETURNING entry",
                 (account, device, self.database.time(), json.dumps(here), action),
             )
-            added = {row["entry"] for row in done}
+            added = {row["entry"] for row in done.fetchall()}
+            bound_items(db, account)
         missing = [one for one in entries if states.get(one) != "here"]
         return {
             "undo": action,
@@ -6865,6 +6948,8 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
 
 UPLOAD_KEY = ("account", "name", "size", "modified")
 UPLOAD_DAYS = 3  # that an unfinished upload is kept for
+UPLOAD_SECONDS = 600  # after its last piece it keeps the room that it needs
+MAX_UPLOADS = 20  # of an account that are unfinished
 MAX_ENDED_UPLOADS = 1000  # whose last answer is known
 PART = ".catalogd-{}.part"  # has what came of the upload with this id
 IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
@@ -6937,6 +7022,9 @@ class Inbox:
         self.has_changed = False  # since the last scan
         # What the last piece was answered, by id.
         self._ended = Recent[Row](MAX_ENDED_UPLOADS)
+        # By id: whose it is, and monotonic seconds of the last piece.
+        self.accounts = {row["id"]: row["account"] for row in self.uploads.all()}
+        self._continued: dict[str, float] = {}
         self._running: set[str] = set()  # ids of what is written now
         self._lock = threading.Lock()  # of that, and of parts that are made
 
@@ -6983,10 +7071,13 @@ class Inbox:
             if self.folder in self._state.problems():
                 raise StorageFailed("inbox_offline")
             by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all()}
-            known = by_file.pop(file, None)
-            reserved = sum(row["size"] - row["offset"] for row in by_file.values())
-            self._check_space(size - (known["offset"] if known else 0), reserved)
+            known = by_file.get(file, {"id": "", "offset": 0})
+            is_new, count = file not in by_file, [key[0] for key in by_file]
+            if is_new and count.count(account) >= MAX_UPLOADS:
+                raise Conflict("many_uploads", MAX_UPLOADS)
+            self._check_room(known["id"], size - known["offset"])
             upload = self.uploads.begin(*file)
+            self.accounts[upload] = account
             with self._open_part(upload, os.O_CREAT) as part:
                 share(part, self.path)
                 return {"id": upload, "offset": part.seek(0, os.SEEK_END)}
@@ -7002,6 +7093,19 @@ class Inbox:
         """Return the uploads of an account that are not whole, or with None of all."""
         with self._open():
             return [row for row in self._all() if account in (None, row["account"])]
+
+    def _keeps_room(self, upload: str) -> bool:
+        """Return whether a piece of an upload has come lately."""
+        since = self.clock.monotonic() - UPLOAD_SECONDS
+        return self._continued.get(upload, -math.inf) > since
+
+    def _check_room(self, upload: str, wanted: int) -> None:
+        """Check that there is room for an upload beside those that keep theirs."""
+        others = (row for row in self._all() if row["id"] != upload)
+        kept = (
+            one["size"] - one["offset"] for one in others if self._keeps_room(one["id"])
+        )
+        self._check_space(wanted, sum(kept))
 
     def _check_space(self, wanted: int, reserved: int = 0) -> None:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
@@ -7041,8 +7145,13 @@ class Inbox:
                     raise WrongOffset(begun)
                 if offset + length > row["size"]:
                     raise Problem("long_upload")
-                self._check_space(length)
+                if self._keeps_room(upload):
+                    self._check_space(length)
+                else:
+                    self._check_room(upload, row["size"] - begun)
                 offset = write_piece(part, offset, body)
+                if length:
+                    self._continued[upload] = self.clock.monotonic()
             return {"offset": offset} if offset < row["size"] else self._end(row)
 
     def _end(self, row: Row) -> Row:
@@ -7086,6 +7195,8 @@ class Inbox:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._part(upload))
         self.uploads.remove(upload)
+        for known in (self.accounts, self._continued):
+            known.pop(upload, None)
 
     def tidy(self, folder: str) -> None:
         """Before a scan of a library folder, remove uploads whose part is gone and, if
@@ -7322,6 +7433,9 @@ class Content(io.FileIO):
 # Returns which threads answer a call, by its method and path: OWN_THREAD, "workers" (of
 # which there are `[server] threads`), or a name in THREAD_GROUPS.
 Runs = Callable[[str, str], str]
+# Returns the account whose upload a path is of, None if it is of none. From memory: the
+# main loop calls it.
+Uploader = Callable[[str], int | None]
 OWN_THREAD = "own thread"
 THREAD_GROUPS = {  # number of threads
     "lists": 1,  # one makes the list that the others wait for
@@ -7330,6 +7444,9 @@ THREAD_GROUPS = {  # number of threads
 }
 MAX_LONG_BODY_BYTES = 8 * 1024 * 1024  # of a piece of an upload
 MAX_LONG_BODIES = 3  # at once, in memory; beyond, pieces are as short as other bodies
+MAX_LONG_BODIES_EACH = 2  # of an account
+MAX_CHUNK_LINE_BYTES = 1024  # what is not whole is copied for each byte that comes
+MAX_TRAILER_BYTES = 4096
 MAX_RECEIVED_BYTES = 64 * 1024  # by one call
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
@@ -7352,12 +7469,24 @@ PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-
 class RequestParser(waitress.parser.HTTPRequestParser):
     adj: Any
     command = path = ""  # also of a request whose head is malformed
-    long_bodies: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()  # while in memory
+    # With the accounts whose uploads they are of, while in memory.
+    long_bodies: ClassVar[weakref.WeakKeyDictionary[Any, int]]
+    long_bodies = weakref.WeakKeyDictionary()
 
     def received(self, data: bytes) -> int:
-        consumed: int = super().received(data)
+        # waitress copies what comes after a chunk for each chunk.
+        part = data[:MAX_CHUNK_LINE_BYTES] if self.chunked else data
+        consumed: int = super().received(part)
         self.expect_continue &= not self.completed  # no body to ask the client for
+        if self.chunked and not self.completed:
+            self._check_chunks(self.body_rcv)
         return consumed
+
+    def _check_chunks(self, receiver: waitress.receiver.ChunkedReceiver) -> None:
+        is_short = len(receiver.control_line) <= MAX_CHUNK_LINE_BYTES
+        if not is_short or len(receiver.trailer) > MAX_TRAILER_BYTES:
+            self.error = waitress.utilities.BadRequest("A chunk's line is too long.")
+            self.completed = True
 
     def parse_header(self, header_plus: bytes) -> None:
         try:
@@ -7365,9 +7494,18 @@ class RequestParser(waitress.parser.HTTPRequestParser):
             self.path.encode("latin-1").decode("utf-8")
         except ValueError as error:  # int() and urlsplit() raise it too
             raise waitress.parser.ParsingError(str(error)) from error
-        is_piece = self.command == "PATCH" and self.body_rcv is not None
-        if is_piece and len(self.long_bodies) < MAX_LONG_BODIES:
-            self.long_bodies.add(self)
+        if self.command == "PATCH" and self.content_length > MAX_BODY_BYTES:
+            self._allow_long_body()
+
+    def _allow_long_body(self) -> None:
+        """Take a piece of an upload, whose id only who began it knows, and only so many
+        at once."""
+        account = self.adj.uploader(self.path)
+        bodies = [*self.long_bodies.values()]
+        is_own = account is not None and "COOKIE" in self.headers
+        is_free = bodies.count(account) < MAX_LONG_BODIES_EACH
+        if is_own and is_free and len(bodies) < MAX_LONG_BODIES:
+            self.long_bodies[self] = account
             self.adj = copy.copy(self.adj)
             self.adj.max_request_body_size = MAX_LONG_BODY_BYTES + 1
             self.body_rcv.getbuf().overflow = UNLIMITED
@@ -7545,17 +7683,24 @@ class Server(waitress.server.TcpWSGIServer):
     channel_class = Channel
 
     def __init__(
-        self, sock: socket.socket, app: Any, settings: Settings, runs: Runs
+        self,
+        sock: socket.socket,
+        app: Any,
+        settings: Settings,
+        runs: Runs,
+        uploader: Uploader,
     ) -> None:
         """:param sock: it listens at the address."""
         self._settings, self._runs = settings, runs
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
+        limits: Any = adjustments(settings)
+        limits.uploader = uploader
         super().__init__(
             app,
             _sock=sock,
             dispatcher=self,
-            adj=adjustments(settings),
+            adj=limits,
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
             bind_socket=False,
         )
@@ -8376,7 +8521,9 @@ KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
 # A token, or all that follows /dir where somebody has typed it in another way.
 TOKEN_PATH = re.compile(r"(?is)(/dir)(?!/*$)(?:(/+)\w+(?=/|$)(?!.*/dir)|.*)")
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
-COOKIE = "session"
+# The interface's cookie, which other programs on the host may set too, and our own.
+COOKIE, OWN_COOKIE = "session", "catalogd_session"
+MAX_COOKIES = 4  # of the first name that are looked up
 COOKIE_SECONDS = 400 * 86400  # the most of browsers; sessions end before, see Accounts
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
@@ -8576,6 +8723,12 @@ class Web:
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
+    def uploader(self, path: str) -> int | None:
+        """Return the account whose upload this path is of."""
+        uploads, _, upload = path.rpartition("/")
+        accounts = self.scanner.disks.inbox.accounts
+        return accounts.get(upload) if uploads == "/web/uploads" else None
+
     def _answer(self, rule: Route, owner: Any, **parts: str) -> bottle.HTTPResponse:
         try:
             arguments = [owner]
@@ -8673,13 +8826,18 @@ def sent_key() -> str | None:
     return bottle.request.query.get("api_key")
 
 
+def sent_cookies(name: str) -> list[str]:
+    """Return the values of cookies of a name, also beside such that the standard
+    library cannot parse."""
+    cookies = (text.partition("=") for text in request_header("Cookie").split(";"))
+    return [value.strip().strip('"') for at, _, value in cookies if at.strip() == name]
+
+
 def session(accounts: Accounts) -> tuple[str, Caller | None]:
-    """Return the cookie and who is signed in by it. Other programs on the same host may
-    set cookies of the same name, and such that the standard library cannot parse."""
-    for cookie in request_header("Cookie").split(";"):
-        name, _, value = cookie.strip().partition("=")
-        secret = value.strip('"')
-        if name == COOKIE and (holder := accounts.session_holder(hash_token(secret))):
+    """Return the cookie and who is signed in by it, our own one before others."""
+    own, others = sent_cookies(OWN_COOKIE)[:1], sent_cookies(COOKIE)[:MAX_COOKIES]
+    for secret in dict.fromkeys([*own, *others]):
+        if holder := accounts.session_holder(hash_token(secret)):
             return secret, holder
     return "", None
 
@@ -8879,7 +9037,7 @@ class SignInCalls(Calls):
         found = self.web.translations.items()
         me["languages"] = {code: one.about["language"] for code, one in found}
         # The page asks at each load, so that the browser keeps the cookie.
-        return self._cookie_answer(secret, **me) if caller else me
+        return self._cookie_answer(secret, secret, **me) if caller else me
 
     @route("POST /web/setup", access="open", fields=SETUP, runs="passwords")
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
@@ -8933,29 +9091,39 @@ class SignInCalls(Calls):
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)
         browser = request_header("User-Agent")[:200]
+        if replaced := session(self.accounts)[1]:
+            self.accounts.end_session(replaced.credential, replaced.account)
         self.accounts.add_session(account, hash_token(secret), browser)
         note(self.accounts.name_of(account), "signed in")
         return self._cookie_answer(secret)
 
-    def _cookie_answer(self, value: str, **fields: Any) -> bottle.HTTPResponse:
+    def _cookie_answer(
+        self, value: str, old: str = "", **fields: Any
+    ) -> bottle.HTTPResponse:
+        """Answer with cookies of this value, "" to remove them.
+        :param old: the value that `session` must have, where it may be another's."""
         answer = json_answer(json_body(True, **fields))
         path = urllib.parse.urlsplit(self.settings.base_url).path or "/"
         is_secure = base_url(self.settings).startswith("https:")
         guards = {"secure": is_secure, "httponly": True, "samesite": "strict"}
         max_age = COOKIE_SECONDS if value else 0
-        answer.set_cookie(COOKIE, value, max_age=max_age, path=path, **guards)
+        is_other = old and old not in sent_cookies(COOKIE)
+        for name in [OWN_COOKIE] if is_other else [COOKIE, OWN_COOKIE]:
+            answer.set_cookie(name, value, max_age=max_age, path=path, **guards)
         return answer
 
     @route("POST /web/logout", access="session")
     def logout(self, caller: Caller) -> bottle.HTTPResponse:
+        secret, _ = session(self.accounts)
         self.accounts.end_session(caller.credential, caller.account)
-        return self._cookie_answer("")
+        return self._cookie_answer("", secret)
 
     @route("POST /web/sessions/end", access="session", fields=SIGN_OUT)
     def end_sessions(self, caller: Caller, body: dict[str, Any]) -> Any:
+        secret, _ = session(self.accounts)
         self.accounts.sign_out(caller.account, body)
         note(caller.name, f"signed out everywhere ({changed(body)})")
-        return self._cookie_answer("")
+        return self._cookie_answer("", secret)
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
@@ -9074,7 +9242,7 @@ class DeviceCalls(Calls):
 
     @route("POST /web/pairing", access="session", fields=PAIRING)
     def make_code(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        self.devices.check_name(body.get("name", ""))
+        self.devices.check_new(caller.account, body.get("name", ""))
         with self._lock:
             self.codes.make(caller.account, caller.credential)
         return self.code(caller)
@@ -9349,7 +9517,7 @@ class QueueCalls(Calls):
         state = reported(query.get("target_code", ""), of)
         state = state or (query.getunicode("target") or "")[:200]
         self.accounts.uses.set_target_state(caller.credential, state)
-        client = query.get("client")
+        client = query.getunicode("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)
         queue = [self._item(row, row["entry"] in marked) for row in rows]
@@ -9503,7 +9671,7 @@ class ConsoleCalls(Calls):
 
     @route("GET /api/send-queue/addresses", access="key")
     def all_served_bytes(self, caller: Caller) -> dict[str, Any]:
-        client = bottle.request.query.get("client")
+        client = bottle.request.query.getunicode("client")
         items = self.addresses.items(caller.credential, client)
         return {"served": {id: self.served.get(id, Served()).bytes for id in items}}
 
@@ -9723,7 +9891,8 @@ MENU = "<base:re:(?:/dir(?:/[^/]+)?)?>"  # below which a program has its menu
 GREETING: Row = {"motd": "", "remote": "", "features": {"shop": True}}
 GREETING |= {"version": __version__, "protocol_version": 1}
 MAX_QUERY_LENGTH = 4096
-MAX_PAGE_SIZE, MAX_PAGES = 1000, 1_000_000
+MAX_PAGE_SIZE, MAX_PAGES = 100, 1_000_000  # one thread answers menus and lists
+SEARCH = {"search": Field(str, max_length=64), "id": Field(str)}
 Part = dict[str, Any]  # of a title, by GraphQL's names of fields
 # Sphaira's documents, as plain_query writes them: a title's page, a page of a list.
 TITLE_QUERY = re.compile(r"\{title\(titleId:\$(\w+)\)\{")
@@ -9853,14 +10022,16 @@ def list_values(arguments: str, variables: Mapping[str, Any]) -> Row:
     :raises Problem: a variable is of another type."""
     named = dict(VARIABLE.findall(arguments))
     values = {name: variables.get(variable) for name, variable in named.items()}
-    search = normalized(given(values, "search", str)).casefold()
+    search = check_text("search", SEARCH["search"], given(values, "search", str))
+    search = normalized(search).casefold()
     size = given(values, "pageSize", int) or MAX_PAGE_SIZE
     size = min(max(size, 1), MAX_PAGE_SIZE)
     start = (min(max(given(values, "page", int), 1), MAX_PAGES) - 1) * size
     found: Row = {"size": size, "start": start, "search": json.dumps(search)}
     found |= {"type": APP_TYPE.findall(arguments)[0], **dict.fromkeys(CONDITIONS)}
     for name, way, variable in CONDITION.findall(arguments):
-        ids = [*map(str, given(variables, variable, list))]
+        texts = given(variables, variable, list)
+        ids = [check_text(variable, SEARCH["id"], text) for text in texts]
         found[f"{name}_{way}"] = json.dumps(ids) if ids else None
     return found
 
@@ -14432,7 +14603,7 @@ const OPENED = {autofocus: true}; // of the first field of a form that a button 
 const PLAIN_TEXT = {autocapitalize: "none", spellcheck: "false"};
 const ACCOUNT_NAME = {...PLAIN_TEXT, required: true, maxlength: "64"};
 const TITLE_ID = {...PLAIN_TEXT, pattern: "[0-9A-Fa-f]{16}"};
-const ENTRY_NAME = {required: true, maxlength: "300"};
+const ENTRY_NAME = {required: true, maxlength: "255"};
 const ENTRY_VERSION = {maxlength: "100"};
 const PASSWORD = {type: "password", required: true, autocomplete: "current-password"};
 const NEW_PASSWORD = {...PASSWORD, minlength: "8", autocomplete: "new-password"};
@@ -17760,7 +17931,7 @@ async function refusePiece(/** @type {Upload} */ upload, status, data) {
   if (error === "signed_out") {
     changeUpload(upload, {status: "waiting"});
     lock();
-  } else if (status === 409) changeUpload(upload, {offset});
+  } else if (status === 409 && offset !== undefined) changeUpload(upload, {offset});
   else if (status === 404 && upload.id) changeUpload(upload, {id: "", offset: 0});
   else if (status === 413 && isLong)
     changeUpload(upload, {length: shorter, limit: shorter});
@@ -18590,7 +18761,7 @@ def listen(web: Web, also: int | None = None) -> Server:
     limit = connection_limit(web.settings.connections)
     settings = dataclasses.replace(web.settings, connections=limit)
     sock = open_socket(settings.host, settings.port)
-    server = Server(sock, web.app, settings, web.runs)
+    server = Server(sock, web.app, settings, web.runs, web.uploader)
     if also is not None:
         server.also_listen(open_socket(settings.host, also))
     return server

@@ -12,6 +12,11 @@ def progress(**fields: Any) -> bytes:
     return json.dumps({"queue_item_id": "a", **fields}).encode()
 
 
+NESTED: Any = {}
+for _ in range(400):
+    NESTED = {"a": NESTED}
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -25,7 +30,7 @@ def progress(**fields: Any) -> bytes:
         ("status", "completed"),
         ("status", "failed"),
         ("error_message", ""),
-        ("error_message", "é" * 4096),
+        ("error_message", "é" * 500),
         ("error_code", "disk_full"),
         ("error_arguments", {}),
         ("error_arguments", {"name": "\0é", "count": 3, "size": 1.5}),
@@ -72,10 +77,12 @@ def test_a_whole_number_may_be_written_with_a_fraction(text: bytes) -> None:
         ("status", "done", "must be one of processing, completed, failed"),
         ("status", "pending", "must be one of processing, completed, failed"),
         ("status", 1, "must be a string"),
-        ("queue_item_id", "e" * 4097, "is longer than 4096 characters"),
+        ("queue_item_id", "e" * 101, "is longer than 100 characters"),
+        ("error_arguments", NESTED, "must be an object of texts and numbers"),
+        ("client", "a" + "\u0301" * 9, "has a character that is not text"),
         ("error_message", "a\0b", "has a character that is not text"),
         ("error_message", "a\ud800", "has a character that is not text"),
-        ("error_code", "x" * 65, "is longer than 64 characters"),
+        ("error_code", "x" * 101, "is longer than 100 characters"),
         ("error_arguments", {"a": "x" * 1992}, "is longer than 2000 characters"),
         ("error_arguments", {"a": "é" * 999}, "is longer than 2000 characters"),
         ("error_arguments", {"a": "\ud800"}, "has a character that is not text"),

@@ -205,7 +205,11 @@ def test_a_transfer_encoding_that_is_unknown_is_refused(target: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "chunk", [b"x\r\n", b"-1\r\n", b"2;=\r\nab\r\n", b"1\r\nab\r\n"]
+    "chunk",
+    [
+        *(b"x\r\n", b"-1\r\n", b"2;=\r\nab\r\n", b"1\r\nab\r\n"),
+        *(b"1" * 2000, b"0\r\nA: " + b"b" * 5000),  # a line, and a trailer, without end
+    ],
 )
 def test_a_malformed_chunk_is_refused(target: Target, chunk: bytes) -> None:
     request = target.post(chunk, "Transfer-Encoding: chunked")

@@ -1577,6 +1577,23 @@ def test_the_newest_thousand_finished_items_of_an_account_are_kept(
     assert names(store.queue.items(ben)) == ["ben's"]
 
 
+def test_the_items_of_an_account_are_bounded_when_one_is_added(
+    store: catalogd.Store, anna: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_FINISHED", 2)
+    monkeypatch.setattr(catalogd, "MAX_OPEN", 2)
+    links = [add_link(store, str(number)) for number in range(6)]
+    for link in links[:4]:
+        clock.now += 1
+        make(store, anna, link, "failed")
+    send(store, anna, links[4])
+    assert names(store.queue.items(anna)) == ["2", "3", "4"]
+    with pytest.raises(catalogd.Conflict, match="has 2 items"):
+        store.queue.send_all(anna, [links[4], links[5], links[0]], None)
+    send(store, anna, links[5])
+    assert names(store.queue.items(anna)) == ["2", "3", "4", "5"]
+
+
 def test_a_copy_that_was_sent_keeps_its_own_entry(
     store: catalogd.Store, anna: int
 ) -> None:

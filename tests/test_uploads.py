@@ -551,6 +551,7 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
     signed_in: webtest.TestApp,
     inbox: catalogd.Inbox,
     folder: pathlib.Path,
+    clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     free = 3_000_000_000
@@ -561,26 +562,40 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
     begin(signed_in, "a.nsp", 2_000_000_001, status=507)
     assert names(folder) == []
     upload = begin(signed_in, "b.nsp", 1_500_000_000)["id"]
-    begin(signed_in, "c.nsp", 500_000_001, status=507)
-    answer = begin(signed_in, "c.nsp", 500_000_001, status=507)
+    second = begin(signed_in, "c.nsp", 2_000_000_000)["id"]
+    piece(signed_in, upload, 0, b"")
+    begin(signed_in, "c.nsp", 2_000_000_000)  # the other one has no byte
+    piece(signed_in, upload, 0, b"x")
+    answer = begin(signed_in, "d.nsp", 500_000_002, status=507)
     assert answer["message"] == (
         "The disk of the inbox needs 0.0 MB more for this and other uploads."
     )
-    second = begin(signed_in, "c.nsp", 500_000_000)["id"]
+    piece(signed_in, second, 0, b"x", status=507)
     free = 1_000_000_001
-    assert piece(signed_in, upload, 0, b"x")["offset"] == 1
+    assert piece(signed_in, upload, 1, b"x")["offset"] == 2
     free = 999_999_999
-    answer = piece(signed_in, upload, 1, b"x", status=507)
+    answer = piece(signed_in, upload, 2, b"x", status=507)
     assert answer["message"] == (
         "The disk of the inbox needs 0.0 MB more for this and other uploads."
     )
     assert signed_in.get("/web/uploads").json["uploads"] == [
-        {"id": upload, **shown("b.nsp", 1_500_000_000, 1)},
-        {"id": second, **shown("c.nsp", 500_000_000, 0)},
+        {"id": upload, **shown("b.nsp", 1_500_000_000, 2)},
+        {"id": second, **shown("c.nsp", 2_000_000_000, 0)},
     ]
     begin(signed_in, "b.nsp", 1_500_000_000, status=507)
     free = 3_000_000_000
-    assert begin(signed_in, "b.nsp", 1_500_000_000)["offset"] == 1
+    assert begin(signed_in, "b.nsp", 1_500_000_000)["offset"] == 2
+    clock.now += catalogd.UPLOAD_SECONDS  # the first one has no room of its own now
+    piece(signed_in, second, 0, b"x")
+    piece(signed_in, upload, 2, b"x", status=507)
+
+
+def test_an_account_has_few_unfinished_uploads(signed_in: webtest.TestApp) -> None:
+    ids = [begin(signed_in, f"{n}.nsp", 9)["id"] for n in range(catalogd.MAX_UPLOADS)]
+    begin(signed_in, "more.nsp", 9, status=409)
+    assert begin(signed_in, "0.nsp", 9)["id"] == ids[0]
+    signed_in.delete(f"/web/uploads/{ids[0]}")
+    begin(signed_in, "more.nsp", 9)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
@@ -913,6 +928,14 @@ class Client:
         return answer
 
 
+def heads_of_pieces(upload: str, other: str) -> list[tuple[str, str]]:
+    """Return ids and header fields: of two accounts, and such as a guest may send."""
+    length = "Content-Length: 999999\r\n"
+    heads = [(other, "Cookie: x\r\nTransfer-Encoding: chunked\r\n")]
+    heads += [("0" * 16, f"Cookie: x\r\n{length}"), (other, length)]
+    return heads + [(id, f"Cookie: x\r\n{length}") for id in (*[upload] * 3, other)]
+
+
 def test_few_long_bodies_are_in_memory_at_once(
     service: catalogd.Web,
     serve: Callable[[catalogd.Web], str],
@@ -920,7 +943,9 @@ def test_few_long_bodies_are_in_memory_at_once(
     key: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Beyond, a piece must be as short as any other body."""
+    """Beyond, and where nobody has begun it, a piece must be as short as any other
+    body. An account cannot hold all."""
+    store.accounts.add("ben", "", admin=True)
     temporary: list[Any] = []
     buffers = sys.modules["waitress.buffers"]
     plain = buffers.TempfileBasedBuffer
@@ -943,14 +968,16 @@ def test_few_long_bodies_are_in_memory_at_once(
         return not catalogd.RequestParser.long_bodies
 
     wait_for(are_none_held)
-    host, _, port = client.place.partition(":")
-    head = f"PATCH /web/uploads/{upload} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
+    other = Client(client.place, cookie(store, "ben")).begin("b.nsp", 20 * MIB)["id"]
     with contextlib.ExitStack() as stack:
-        for _ in range(catalogd.MAX_LONG_BODIES):
-            slow = socket.create_connection((host, int(port)))
-            stack.enter_context(slow)
-            slow.sendall(f"{head}\r\n".encode())
+        for id, fields in heads_of_pieces(upload, other):
+            place = ("127.0.0.1", int(client.place.partition(":")[2]))
+            slow = stack.enter_context(socket.create_connection(place))
+            head = f"PATCH /web/uploads/{id} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"
+            slow.sendall(head.encode())
         wait_for(lambda: len(catalogd.RequestParser.long_bodies) == 3)
+        accounts = [*catalogd.RequestParser.long_bodies.values()]
+        assert accounts.count(store.accounts.id_of("anna")) == 2
         assert client.piece(upload, long, bytes(MIB))[0] == 413
         assert temporary == []
         short = catalogd.MAX_BODY_BYTES

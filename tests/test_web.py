@@ -560,11 +560,11 @@ def test_bytes_may_pass_the_size_of_the_entry(
     assert only_item(store)["bytes"] == 5_000_000_000
 
 
-def test_a_long_error_message_is_taken(
+def test_a_long_error_message_is_cut_and_not_refused(
     client: webtest.TestApp, item: str, store: catalogd.Store
 ) -> None:
     report(client, item, status="failed", error_message="é" * 10_000)
-    assert only_item(store)["error"] == "é" * 10_000
+    assert only_item(store)["error"] == "é" * 500
 
 
 def test_unknown_fields_are_ignored(client: webtest.TestApp, item: str) -> None:
@@ -716,6 +716,37 @@ def test_a_client_s_login_replaces_the_login_key_that_was_unused_longest(
     fifth = sign_in()
     assert [*map(holds, (key, first, third, fourth, fifth))] == [1, 1, 0, 1, 1]
     assert len(store.accounts.keys()) == 4
+
+
+def test_an_account_has_few_keys(
+    signed_in: webtest.TestApp, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of clients that signed in are not counted."""
+    monkeypatch.setattr(catalogd, "MAX_KEYS", 2)
+    signed_in.post_json("/api/auth/login", {"username": "anna", "password": PASSWORD})
+    label = {"label": "x"}
+    made = signed_in.post_json("/web/keys", label).json["id"]
+    assert signed_in.post_json("/web/keys", label, status=409).json["message"] == (
+        "An account has at most 2 keys and devices. Remove one first."
+    )
+    signed_in.post_json("/web/pairing", {}, status=409)
+    signed_in.delete(f"/web/keys/{made}")
+    code = signed_in.post_json("/web/pairing", {}).json["code"]
+    signed_in.post_json("/web/keys", label)
+    signed_in.post_json("/api/pair", {"code": code, "name": "tv"}, status=409)
+
+
+def test_an_account_has_few_sessions(
+    browser: webtest.TestApp, store: catalogd.Store, key: str, clock: Clock
+) -> None:
+    anna = store.accounts.id_of("anna")
+    for _ in range(catalogd.MAX_SESSIONS + 1):
+        clock.now += 1
+        sign_in(browser)
+        browser.reset()
+    sessions = store.accounts.sessions(anna)
+    assert len(sessions) == catalogd.MAX_SESSIONS
+    assert sessions[-1]["created_at"] > store.database.time(1)
 
 
 def test_a_client_with_a_wrong_password_gets_no_key(
@@ -1040,14 +1071,55 @@ def test_guesses_of_the_setup_code_delay_their_own_address_alone(
 def test_the_cookie_is_for_this_site_and_no_script(
     browser: webtest.TestApp, key: str
 ) -> None:
-    header = sign_in(browser).headers["Set-Cookie"]
-    value, *rules = header.lower().split("; ")
-    assert re.fullmatch(r"session=[\w-]{43}", value)
-    assert set(rules) == {"httponly", "max-age=34560000", "path=/", "samesite=strict"}
+    headers = sign_in(browser).headers.getall("Set-Cookie")
+    for name, header in zip(("session", "catalogd_session"), headers, strict=True):
+        value, *rules = header.lower().split("; ")
+        assert re.fullmatch(rf"{name}=[\w-]{{43}}", value)
+        guards = {"httponly", "max-age=34560000", "path=/", "samesite=strict"}
+        assert set(rules) == guards
     # A browser forgets a cookie after its Max-Age: each load of the page renews it.
-    assert browser.get("/web/me").headers["Set-Cookie"].lower() == header.lower()
+    assert browser.get("/web/me").headers.getall("Set-Cookie") == headers
     browser.reset()
     assert "Set-Cookie" not in browser.get("/web/me").headers
+
+
+def test_another_program_may_set_the_cookie_of_the_interface(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    """As Flask does by default, also on another port of the host."""
+    ours = signed_in.cookies["session"]
+    signed_in.reset()
+
+    def ask(method: str, path: str, cookies: str) -> list[str]:
+        """Return the cookies that the answer sets."""
+        headers = {"Cookie": cookies.format(ours)}
+        answer = signed_in.request(path, method=method, headers=headers)
+        signed_in.reset()
+        return [text.split("=")[0] for text in answer.headers.getall("Set-Cookie")]
+
+    both, other = ["session", "catalogd_session"], "session=flask; catalogd_session={}"
+    assert ask("GET", "/web/me", "session={}") == both, "an earlier release set but one"
+    assert ask("GET", "/web/me", other) == both[1:]
+    assert ask("POST", "/web/logout", other) == both[1:]
+    assert ask("GET", "/web/me", other) == []
+
+
+def test_signing_in_again_ends_the_session_that_it_replaces(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    sign_in(signed_in)
+    assert len(store.accounts.sessions(store.accounts.id_of("anna"))) == 1
+
+
+def test_few_cookies_of_other_programs_are_looked_up(
+    signed_in: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = signed_in.cookies["session"]
+    signed_in.reset()
+    for count, is_known in {3: True, 3000: False}.items():
+        header = "session=x; " * count + f"session={ours}"
+        account = signed_in.get("/web/me", headers={"Cookie": header}).json["account"]
+        assert bool(account) == is_known
 
 
 def test_the_cookie_of_a_public_address_is_secure_and_for_its_path(
