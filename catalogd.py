@@ -10148,7 +10148,7 @@ body {
   text-align: left; /* by the page's direction, not by that of each name */
 }
 [dir="rtl"] > body { text-align: right; }
-[dir="rtl"] :is(.progress, .cover-progress) span { transform-origin: 100% 50%; }
+[dir="rtl"] .progress span { transform-origin: 100% 50%; }
 h1, h2, h3, h4, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1 {
@@ -10252,12 +10252,25 @@ input[type="checkbox"] {
 .mark:is(.link, .cancelled, .superseded, .copy, .age, .off) {
   background: var(--line); color: var(--ink);
 }
-.progress, .cover-progress { display: block; background: var(--line); }
-.progress { height: .5rem; border-radius: var(--radius-full); overflow: hidden; }
-.cover-progress { position: absolute; inset: auto 0 0; height: .4rem; }
-:is(.progress, .cover-progress) span {
+.progress {
+  display: block; height: .5rem; border-radius: var(--radius-full); overflow: hidden;
+  background: var(--line);
+}
+.progress span {
   display: block; height: 100%; background: var(--accent); transform-origin: 0 50%;
   transition: transform .8s linear;
+}
+.ring {
+  position: relative; display: grid; place-items: center; width: 2.375rem;
+  height: 2.375rem; flex: none; color: var(--muted); font-size: .75rem;
+  font-weight: var(--bold); font-variant-numeric: tabular-nums;
+}
+.ring > svg:first-child {
+  position: absolute; inset: 0; fill: none; stroke: var(--line); stroke-width: 4;
+  transform: rotate(-90deg);
+}
+.ring circle + circle {
+  stroke: var(--accent); transition: stroke-dasharray .8s linear;
 }
 
 /* Around the views */
@@ -10431,7 +10444,7 @@ input[type="checkbox"] {
 .front { display: flex; align-items: start; gap: 1.75rem; padding-top: 1rem; }
 .front:empty { display: none; }
 .shelf {
-  --cover: 8rem;
+  --cover: 8rem; --lines: 2;
   flex: 0 1 auto; min-width: 8rem; overflow-x: auto;
   scrollbar-width: thin; scrollbar-color: var(--line) transparent;
 }
@@ -10439,7 +10452,7 @@ input[type="checkbox"] {
 @media not all and (min-width: 60em) {
   .shelf { display: none; }
 }
-.shelf :is(.size, .newer) { display: none; }
+.shelf .newer { display: none; }
 .shelf ul { display: flex; gap: 1rem; }
 .shelf .entry { width: var(--cover); flex: none; }
 .first-run { padding: 1.25rem 1.35rem; }
@@ -10465,30 +10478,8 @@ input[type="checkbox"] {
   display: block; width: 100%; height: auto; aspect-ratio: 1;
   border-radius: var(--radius-m); background: var(--line); object-fit: cover;
 }
-.drawn {
-  position: relative; overflow: hidden; font-size: calc(var(--cover) * .135);
-  background: linear-gradient(
-    155deg, oklch(.47 .095 var(--hue)), oklch(.25 .075 calc(var(--hue) - 35))
-  );
-  color: oklch(.97 .02 var(--hue));
-}
-.drawn svg { position: absolute; inset: 0; overflow: visible; }
-.drawn circle { fill: oklch(.82 .14 calc(var(--hue) + 45) / .13); }
-@supports not (color: oklch(0 0 0)) {
-  .drawn { background: hsl(calc(var(--hue) - 20), 40%, 28%); color: #fff; }
-  .drawn circle { fill: #ffffff1a; }
-}
-.cover-name {
-  --lines: 4;
-  position: absolute; inset: .67em .67em auto; font-weight: var(--bold);
-  line-height: 1.08; letter-spacing: var(--tight); hyphens: auto;
-}
-.initials {
-  position: absolute; inset: 0; display: grid; place-items: center; font-size: 2.9em;
-  font-weight: var(--bold); letter-spacing: var(--tight);
-}
 .entry { position: relative; display: grid; min-width: 0; }
-.cover-name, .entry-name, .item-text h3, .next-title > :last-child {
+.entry-name, .item-text h3, .next-title > :last-child {
   display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
 }
@@ -10497,122 +10488,74 @@ input[type="checkbox"] {
   text-decoration: none;
 }
 a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
-.entry .meta {
-  display: flex; justify-content: space-between; gap: .75rem; min-width: 0;
-  overflow: hidden;
-}
-.contents { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.covers .contents { white-space: normal; }
-.size { white-space: nowrap; }
-.entry-text { display: grid; min-width: 0; align-content: center; }
+.entry .meta { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.entry-text { display: grid; min-width: 0; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
-.send { color: var(--accent); border-color: transparent; background: var(--soft); }
-.send.is-again { background: none; }
-.send.is-queued {
-  background: none; border-color: var(--line); color: var(--muted);
-  font-variant-numeric: tabular-nums;
+.send {
+  position: relative; z-index: 1; border-color: transparent;
+  border-radius: var(--radius-full); background: var(--accent);
+  color: var(--on-accent); gap: .4rem; white-space: nowrap;
 }
-.choice { display: contents; cursor: pointer; }
-.choice { -webkit-user-select: none; user-select: none; }
-.choice input, .part-choice input {
-  appearance: none; display: grid; place-items: center; width: min(1.625rem, 8vw);
-  height: min(1.625rem, 8vw);
-  border: 2px solid var(--edge); border-radius: var(--radius-full); padding: 0;
+.send.is-again { background: none; border-color: var(--line); color: var(--accent); }
+.send.is-queued { padding: 0; border: 0; background: none; }
+.choice, .part-choice input {
+  -webkit-appearance: none; appearance: none; display: grid; place-items: center;
+  padding: 0; border: 2px solid var(--edge); border-radius: var(--radius-full);
   background: var(--surface);
 }
-.choice input:checked, .part-choice input:checked {
+.choice.choice, .part-choice input {
+  width: min(1.625rem, 8vw); height: min(1.625rem, 8vw);
+}
+.choice:checked, .part-choice input:checked {
   border-color: var(--accent); background: var(--accent);
 }
-.choice input:checked::after, .part-choice input:checked::after {
+.choice:checked::after, .part-choice input:checked::after {
   content: ""; width: .8rem; height: .4rem; margin-top: -.25rem; rotate: -45deg;
   border: solid var(--on-accent); border-width: 0 0 2.5px 2.5px;
 }
+.choice { justify-self: end; cursor: pointer; }
+.choice::before { content: ""; position: absolute; z-index: 1; inset: 0; }
 .entry-cover {
   position: relative; display: block; border-radius: var(--radius-m); overflow: hidden;
 }
 .selected .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
 .is-away .cover { opacity: .4; filter: grayscale(.7); }
-
-.covers .entry {
-  grid-template: var(--cover) 2rem max-content / minmax(0, 1fr) auto;
-}
-.covers .entry-text { display: contents; }
-.covers .entry-cover { /* with the name below a picture, or on a drawing */
-  grid-area: 1 / 1 / 3 / 3; background: var(--surface); box-shadow: var(--shade);
-}
-.covers .cover { border-radius: 0; transition: scale .25s ease-out; }
-.covers .drawn { height: 100%; }
-.covers .entry-name {
-  z-index: 1; grid-area: 2 / 1 / 3 / 3; align-self: center; padding: 0 .5rem;
-  font-size: .875rem; word-break: break-all; /* in one line */
-}
-.covers .entry:has(.cover-name) .entry-name {
-  position: absolute; inset: 0; grid-area: auto; opacity: 0;
-}
-.covers .entry:has(.cover-name) .entry-cover:has(+ * > :focus-visible) {
-  outline: 3px solid var(--accent);
-}
-.covers .meta {
-  grid-area: 3 / 1 / 4 / 3; flex-wrap: wrap; gap: 0 .35rem; max-height: 2.9em;
-  margin-top: .35rem; font-size: .75rem;
-}
-.covers :is(.marks, .send, input) {
-  z-index: 1; grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem;
-}
-.covers :is(.send, input) { justify-self: end; }
-.entry .marks { pointer-events: none; }
-.covers .marks { justify-self: start; max-width: calc(100% - 1.2rem); }
-.covers .choice .marks { max-width: calc(100% - 3.6rem); }
-.marks .mark {
+.entry .marks { position: absolute; top: 0; inset-inline: 0; pointer-events: none; }
+.entry .mark {
   max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+  box-shadow: 0 1px 6px #0004;
 }
-.covers .mark {
-  padding: .2rem .45rem; border-radius: var(--radius-m); box-shadow: var(--shade);
-  line-height: 1.1rem; white-space: normal;
-}
-.covers .mark.completed {
+.entry .mark.completed { /* a tick */
   width: 1.5rem; height: 1.5rem; padding: 0; font-size: 0; line-height: 1.5rem;
   text-align: center;
 }
-.covers .mark.completed::before { content: "\2713"; font-size: .875rem; }
-.covers .choice input:not(:checked) { border-color: #fff; background: #0006; }
-.covers .send {
-  min-height: 2.375rem; padding: .2rem .9rem; border-radius: var(--radius-full);
-  background: var(--surface); box-shadow: 0 2px 10px #0003; font-size: .875rem;
-  gap: .35rem;
+.entry .mark.completed::before { content: "\2713"; font-size: .875rem; }
+
+.covers .entry {
+  grid-template: var(--cover) 1fr / minmax(0, 1fr) auto; gap: .5rem .25rem;
 }
+.covers .entry-cover { grid-area: 1 / 1 / 2 / 3; box-shadow: var(--shade); }
+.covers .cover { transition: scale .25s ease-out; }
+.covers .entry-text { align-content: start; }
+.covers .entry-name { font-size: .9375rem; line-height: 1.25rem; }
+.covers .meta { font-size: .8125rem; }
+.covers .marks { padding: .5rem; }
+.covers .choice { align-self: start; margin: .3rem; }
+.covers .send { width: 2.375rem; min-height: 2.375rem; padding: 0; align-self: start; }
+.covers .send > .glyph + span { display: none; }
 
 .rows .entry {
   grid-template-columns: var(--cover) minmax(0, 1fr) auto; align-items: center;
   gap: min(.875rem, 3vw); border-bottom: 1px solid var(--line);
 }
-.rows .cover, .rows .entry-cover { border-radius: var(--radius-s); }
-.rows .entry-text {
-  grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
-}
-.rows .meta { justify-content: start; gap: 0; grid-column: 1; }
-.rows .contents { flex: 1 0 4rem; max-width: max-content; }
-.rows .contents + .size::before { content: "\A0· "; }
-.rows .marks { grid-area: 1 / 2 / 3 / 3; }
-.rows .send {
-  z-index: 1; min-height: 2.5rem; padding: .4rem .9rem;
-  border-radius: var(--radius-full);
-}
+.rows .entry-cover { border-radius: var(--radius-s); }
+.rows .marks { inset: .25rem auto auto -.25rem; max-width: 45%; }
+.rows .mark { padding: 0 .4rem; font-size: .6875rem; line-height: 1.125rem; }
+.rows .mark.completed { width: 1.25rem; height: 1.25rem; line-height: 1.25rem; }
+.rows .send { min-height: 2.25rem; padding: .3rem .9rem; }
+.rows .send > .glyph { display: none; }
+.rows .send.is-queued { padding: 0; }
 .entries.rows { --cover: min(3.5rem, 15vw); column-gap: 2.5rem; }
-
-@media (hover: none) {
-  .covers .send { min-height: 44px; margin: .4rem; }
-  .covers .marks { max-width: calc(100% - 4.1rem); }
-  .covers .entry:has(.is-again, .is-queued) .marks {
-    max-width: calc(100% - 1.2rem); margin-bottom: 3.4rem;
-  }
-  .covers .send:not(.is-queued, .is-again) {
-    width: 44px; padding: 0; border-radius: var(--radius-full);
-    background: var(--accent); color: var(--on-accent);
-  }
-  .covers .send:not(.is-queued, .is-again) > span { display: none; }
-  .rows .send { min-height: 44px; }
-}
 
 .selection {
   position: fixed; z-index: 5; inset-inline: 0; bottom: 1.25rem; width: fit-content;
@@ -10678,11 +10621,8 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
   .send-bar { position: sticky; z-index: 1; bottom: 0; }
   .details { scroll-padding-bottom: 7rem; }
 }
-.facts .send {
-  min-height: 2.875rem; border-radius: var(--radius-full); padding: .4rem 1.4rem;
-  background: var(--accent); color: var(--on-accent);
-}
-.facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
+.facts .send { min-height: 2.875rem; padding: .4rem 1.4rem; }
+.facts .send.is-queued { padding: 0; }
 .facts h2 {
   padding-inline-end: 2.5rem; font-size: 1.625rem; letter-spacing: var(--tight);
   line-height: 1.15;
@@ -10861,7 +10801,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .sending .glow .cover {
   height: 100%; aspect-ratio: auto; filter: blur(36px) saturate(2) brightness(.85);
 }
-.sending .glow .drawn > * { display: none; }
 .sending:has(> .row-parts) { flex-wrap: wrap; }
 @container (width >= 44rem) {
   .sending { gap: 0 1.5rem; --cover: 10.5rem; }
@@ -11176,7 +11115,6 @@ button.link {
   animation: rise .18s ease-out; /* also of a row that moves: it is put there anew */
 }
 .unfold .glyph { transition: transform .18s; }
-.choice .cover { transition: scale .18s ease-out; }
 .selected .cover { scale: .96; border-radius: var(--radius-m); }
 
 /* With a mouse. A tap would leave these styles behind */
@@ -11189,20 +11127,24 @@ button.link {
   .toast button:hover { background: none; }
   .option:hover { border-color: var(--accent); }
   .entry-name:hover { text-decoration: underline; text-underline-offset: 3px; }
-  .send:hover { background: var(--accent); color: var(--on-accent); }
-  .send.is-queued:hover { background: none; border-color: var(--edge); color: inherit; }
-  .facts .send:hover { filter: brightness(1.08); }
+  .send:hover { background: var(--accent); filter: brightness(1.08); }
+  .send.is-again:hover { background: var(--soft); filter: none; }
+  .send.is-queued:hover { background: none; }
   .covers .entry:hover .cover { scale: 1.03; }
-  .covers .send:not(.is-queued) {
-    opacity: 0; translate: 0 .25rem; transition: opacity .15s, translate .15s;
+  .entries .send:not(.is-queued, .is-again) {
+    background: var(--soft); color: var(--accent);
   }
-  .covers .entry:is(:hover, :focus-within) .send { opacity: 1; translate: none; }
-  .covers .send.is-queued:hover { background: var(--surface); }
+  .entries .entry:hover .send:not(.is-queued, .is-again),
+  .entries .entry:focus-within .send:not(.is-queued, .is-again) {
+    background: var(--accent); color: var(--on-accent);
+  }
 }
 
 /* With a finger */
 @media (pointer: coarse) {
-  :is(button:not(.link), .button, select, .check) { min-width: 44px; min-height: 44px; }
+  :is(button:not(.link), .button, select, .check), .entry .send {
+    min-width: 44px; min-height: 44px;
+  }
 }
 
 /* Narrow screens: the menu is at the bottom, in reach of the thumb */
@@ -11235,7 +11177,6 @@ button.link {
   :is(.tools, .send-bar) .to-device::after { position: static; margin: -.35rem 0 0; }
   .chip { padding: .1rem .55rem; }
   .front { padding-top: 0; margin-bottom: .25rem; }
-  .entries.rows .send .glyph { display: none; }
   .summary { gap: 0 .75rem; padding: .25rem 0 .5rem; }
   .summary .chips {
     flex: 1 1 9rem; flex-wrap: nowrap; margin-inline-end: max(-1rem, -4vw);
@@ -11251,9 +11192,6 @@ button.link {
   .sheet .toast:last-child { margin-bottom: .5rem; }
   .sheet .toast:not(:last-child) { display: none; }
   .sheet { scroll-padding-bottom: 7rem; } /* above a toast */
-  .rows .entry-text { grid-template-columns: minmax(0, 1fr); }
-  .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
-  .rows .mark { font-size: .75rem; line-height: 1.15rem; white-space: nowrap; }
   .selection {
     bottom: 0; width: auto; max-width: none; flex-wrap: wrap; white-space: normal;
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
@@ -11311,8 +11249,6 @@ button.link {
   .tidy [data-label]::before { content: attr(data-label) " "; }
 }
 @media not all and (min-width: 22em) { /* or large text */
-  .rows .meta { flex-wrap: wrap; }
-  .rows .contents { flex: none; max-width: 100%; }
   .bands .entry-cover { display: none; }
   .bands .sending { padding: .5rem .75rem; }
   .bands .sending > .item-text {
@@ -11320,11 +11256,9 @@ button.link {
     grid-template-areas: "name name name" "percent percent buttons" "bar bar bar"
       "facts facts facts";
   }
-  .rows .send.send {
-    width: 44px; min-height: 44px; padding: 0; border-radius: var(--radius-full);
-  }
-  .rows .send.send .glyph { display: block; }
-  .rows .send.send > span { display: none; }
+  .rows .send { width: 44px; min-height: 44px; padding: 0; }
+  .rows .send > .glyph { display: block; }
+  .rows .send > .glyph + span { display: none; }
 }
 @media not all and (min-width: 20em) {
   .facts-head { grid: "cover" "text" "has" / minmax(0, 1fr); }
@@ -11335,14 +11269,19 @@ button.link {
 
 /* Colors that the system forces: a filled part stays filled */
 @media (forced-colors: active) {
-  .progress, .cover-progress, .toast, .mark, .count, .bar p { border: 1px solid; }
-  :is(.progress, .cover-progress) span { background: Highlight; }
+  .progress, .toast, .mark, .count, .bar p { border: 1px solid; }
+  .progress span { background: Highlight; }
+  .ring > svg:first-child { stroke: GrayText; }
+  .ring circle + circle { stroke: Highlight; }
+  #app .send:not(.is-again, .is-queued) {
+    forced-color-adjust: none; background: ButtonText; color: ButtonFace;
+  }
   #app :is([aria-current], [aria-pressed="true"], [aria-selected="true"], .is-set),
-  #app :is(.option:has(:checked), .choice :checked, .part-choice :checked) {
+  #app :is(.option:has(:checked), .choice:checked, .part-choice :checked) {
     forced-color-adjust: none; border-color: Highlight; background: Highlight;
     color: HighlightText;
   }
-  #app :is(.choice, .part-choice) :checked::after { border-color: HighlightText; }
+  #app :is(.choice, .part-choice input):checked::after { border-color: HighlightText; }
   .option small { color: inherit; }
   .toast, .toast.bad, .toast button { color: CanvasText; }
   button.primary { border-width: 3px; }
@@ -12196,6 +12135,7 @@ const GLYPHS = {
   device: "M3 7h18v10H3zM7.5 7v10M16.5 7v10",
   folder: "M3 6h6l2 2.5h10V19H3z",
   more: "M4.5 11.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1z",
+  clock: "M12 6v6l4 3",
   wait: "M12 8v4l2.5 2.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z",
 };
 
@@ -13905,14 +13845,16 @@ function sizeOf({size}) {
   return size ? formatBytes(size) : WORDS.unknownSize;
 }
 
+/** What to know of a title, what matters most first: that one is at its cover. */
 function marksOfTitle(/** @type {Title} */ title) {
   const {status, hasNewer: isNewer} = statusOf(title);
+  const isCut = title.parts.some(part => !part.part && part.complete === false);
   return [
-    title.kind === "link" && "link",
-    title.parts.some(part => !part.part && part.complete === false) && "incomplete",
+    status === "failed" && status,
+    isCut && "incomplete",
     !isOngoing(status) && isNewer && "newer",
-    !isOngoing(status) && status,
-    state.account.admin && state.ages?.[title.id],
+    status === "completed" && status,
+    title.kind === "link" && "link",
   ].filter(Boolean);
 }
 
@@ -14272,8 +14214,8 @@ function gridShape(width) {
   const narrowest = isRows ? 26 * rem : Math.min(cover, half);
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
-  const lines = isRows && width < 20 * rem ? 2 : 1; // of a name in a row
-  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + 4.25 * rem;
+  const lines = isRows && width >= 20 * rem ? 1 : 2; // of a name
+  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + 4.5 * rem;
   return {columns, columnWidth, height, lines, pitch: height + (isRows ? 0 : GAP)};
 }
 
@@ -14281,7 +14223,7 @@ function gridShape(width) {
  * is: were it to write, the browser would keep what is in sight in its place by
  * scrolling, before the rows that belong there are drawn. */
 function placeTitles() {
-  const list = document.querySelector(".entries");
+  const list = document.querySelector("main > .entries");
   if (!list) return;
   const {top, width} = list.getBoundingClientRect();
   const grid = gridShape(width);
@@ -14616,7 +14558,7 @@ function renderEmpty(title, text, ...more) {
 
 /** Three covers, as of a hand of cards. */
 function renderArt() {
-  const covers = ["d", "m", "w"].map(id => renderDrawing("", id));
+  const covers = ["d", "m", "w"].map(renderDrawing);
   return h.div({class: "art", "aria-hidden": "true"}, covers);
 }
 
@@ -14752,7 +14694,7 @@ function renderTitles(/** @type {Title[]} */ titles) {
   const layout = layoutNow();
   const [first, last] = rows.map(row => row * grid.columns);
   const cards = titles.slice(first, last).map((title, n) =>
-    renderCard(title, layout === "rows", {
+    renderCard(title, {
       reuse: true,
       "aria-setsize": titles.length,
       "aria-posinset": first + n + 1,
@@ -14769,15 +14711,16 @@ function renderTitles(/** @type {Title[]} */ titles) {
   return h.ul({class: `entries ${layout}`, key: layout, style}, cards);
 }
 
-function renderCard(/** @type {Title} */ title, isSmall, props = {}) {
+function renderCard(/** @type {Title} */ title, props = {}) {
   const {selecting, selected} = state.library;
   const isSelected = selecting && selected.has(title.id);
   const isAway = statusOf(title).away === "offline";
   const style = `entry${isAway ? " is-away" : ""}${isSelected ? " selected" : ""}`;
-  const content = selecting
-    ? renderChoice(title, isSelected, isSmall)
-    : renderTitle(title, isSmall);
-  return h.li({class: style, key: title.id, ...props}, content);
+  return h.li(
+    {class: style, key: title.id, ...props},
+    renderTitle(title),
+    selecting ? renderChoice(title, isSelected) : renderSendButton(title),
+  );
 }
 
 const MAX_SHELF = 20; // titles in each part of the shelf
@@ -14816,7 +14759,7 @@ function renderFront() {
     isSendingNow ? renderStage(rows) : stage,
     (isWide() ? Object.entries(shelves) : []).map(([name, titles]) => {
       const others = titles.filter(title => isSendingNow || title !== first);
-      const cards = others.slice(0, MAX_SHELF).map(title => renderCard(title, false));
+      const cards = others.slice(0, MAX_SHELF).map(title => renderCard(title));
       const heading = h.h2(null, WORDS.filters[name]);
       const shelf = {class: "shelf", key: name};
       return cards.length > 0 && h.section(shelf, heading, h.ul("covers", cards));
@@ -14999,72 +14942,68 @@ function renderFilter() {
   return renderChips(WORDS.filter, chips, filter, each => narrow({filter: each}));
 }
 
-function renderTitle(/** @type {Title} */ title, isSmall) {
-  const item = sendingOf(title);
+/** The one anatomy of a title: its cover with a mark at the corner, its name, and what
+ * is known of it. A button follows. */
+function renderTitle(/** @type {Title} */ title) {
   const href = `#title/${title.id}`;
   return [
     h.a(
       {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
-      renderCover(title, isSmall),
-      item && renderProgress(item, "cover-progress"),
+      renderCover(title),
     ),
     h.div(
       "entry-text",
       h.a({class: "entry-name", href, title: title.name}, title.name),
-      renderTitleMeta(title, item),
-      renderMarks(marksOfTitle(title)),
+      renderTitleMeta(title),
+      renderMarks(marksOfTitle(title).slice(0, 1)),
     ),
-    renderSendButton(title),
   ];
 }
 
-/** @param {Title} title
- * @param {QueueItem} [item] that is being sent */
-function renderTitleMeta(title, item) {
+/** Its size, and what it has or how long it still takes. */
+function renderTitleMeta(/** @type {Title} */ title) {
   const {toSend, away} = statusOf(title);
+  const row = rowSending(title);
   const size = sizeOf({size: totalSize(toSend) || title.size});
   const contents = away === "partly" ? WORDS.marks.partly : contentsOf(title);
-  const text = item ? joinFacts(progressFacts(item).slice(0, 2)) : contents;
-  return h.span("meta", h.span("contents", text), !item && h.span("size", size));
+  const age = state.account.admin && WORDS.ages[state.ages?.[title.id] || ""];
+  const facts = row ? [leftText(figuresOf(row))] : [contents, age];
+  return h.p("meta", joinFacts([size, ...facts]));
 }
 
-function renderChoice(/** @type {Title} */ title, isSelected, isSmall) {
-  return h.label(
-    {class: "choice", key: "choice"},
-    h.span("entry-cover", renderCover(title, isSmall)),
-    h.span(
-      "entry-text",
-      h.span("entry-name", title.name),
-      renderTitleMeta(title),
-      renderMarks(marksOfTitle(title)),
-    ),
-    h.input({
-      type: "checkbox",
-      checked: isSelected,
-      "aria-label": WORDS.selectTitle(title.name),
-      onclick: event => toggleSelected(title.id, event.shiftKey),
-    }),
-  );
+/** The row of the queue in which a device receives a title now, whoever sent it. */
+function rowSending(/** @type {Title} */ title) {
+  const item = sendingOf(title);
+  return item && openRows().find(({items}) => items.includes(item));
+}
+
+/** All of the card is its box. */
+function renderChoice(/** @type {Title} */ {id, name}, checked) {
+  return h.input({
+    ...{class: "choice", type: "checkbox", checked, key: "choice"},
+    "aria-label": WORDS.selectTitle(name),
+    onclick: event => toggleSelected(id, event.shiftKey),
+  });
 }
 
 function renderMarks(/** @type {any[]} */ marks) {
   return h.span(
     "marks",
-    marks.map(mark =>
-      WORDS.marks[mark]
-        ? h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])
-        : h.span({class: "mark age", key: "age"}, WORDS.ages[mark]),
-    ),
+    marks.map(mark => h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])),
   );
 }
 
+/** Send is filled, Again is outlined, and what is under way is a ring. */
 function renderSendButton(/** @type {Title} */ title) {
   const {status, ofParts, toSend} = statusOf(title);
   if (isOngoing(status)) return renderQueuedButton(title);
   const isAgain = toSend.some(part => ofParts.get(part.id));
   const label = isAgain ? WORDS.sendAgainName(title.name) : WORDS.sendName(title.name);
   return button(
-    [glyph("send"), h.span(null, isAgain ? WORDS.again : WORDS.send)],
+    [
+      glyph(isAgain ? "retry" : "send"),
+      h.span(null, isAgain ? WORDS.again : WORDS.send),
+    ],
     () => sendOrExplain(toSend, title.name),
     {
       class: isAgain ? "send is-again" : "send",
@@ -15084,20 +15023,34 @@ function partsText(/** @type {Entry[]} */ parts) {
 /** It takes the place of the send button, and its focus, and leads to the queue. */
 function renderQueuedButton(/** @type {Title} */ title) {
   const {status} = statusOf(title);
-  const item = sendingOf(title);
+  const row = rowSending(title);
   const isQueued = status !== "queueing";
-  const text = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
+  const figures = row && figuresOf(row);
+  const text = figures ? WORDS.percent(percentOf(figures)) : WORDS.queued;
   const name = WORDS.seeQueue(title.name);
   const props = isQueued
     ? {title: name, "aria-label": WORDS.queuedName(text, title.name)}
     : {"aria-label": WORDS.actionOn(WORDS.queueing, title.name), ...BUSY};
-  return button(
-    [
-      glyph(isQueued ? (item ? "queue" : "check") : "wait"),
-      h.span(null, isQueued ? text : WORDS.queueing),
-    ],
-    () => isQueued && go("queue"),
-    {class: "send is-queued", key: "send", ...props},
+  return button(renderRing(figures), () => isQueued && go("queue"), {
+    class: "send is-queued",
+    key: "send",
+    ...props,
+  });
+}
+
+/** A ring with the percent in it or, of what waits, with a clock.
+ * @param {Figures} [figures] */
+function renderRing(figures) {
+  const circle = {cx: "20", cy: "20", r: "15.9"}; // 100 around
+  const dashes = `${figures ? figures.percent : 0} 100`;
+  return h.span(
+    "ring",
+    h.svg(
+      {viewBox: "0 0 40 40", "aria-hidden": "true"},
+      h.circle(circle),
+      h.circle({...circle, style: {"stroke-dasharray": dashes}}),
+    ),
+    figures ? h.span(null, String(percentOf(figures))) : glyph("clock"),
   );
 }
 
@@ -15129,10 +15082,9 @@ function picturedPart(/** @type {Title} */ {parts}) {
   return parts.find(part => part.icon && !state.brokenIcons.has(part.icon));
 }
 
-function renderCover(/** @type {Title} */ title, isSmall = false) {
+function renderCover(/** @type {Title} */ title) {
   const pictured = picturedPart(title);
-  if (pictured) return renderPicture(pictured);
-  return renderDrawing(withoutEnding(title.name), title.id, isSmall);
+  return pictured ? renderPicture(pictured) : renderDrawing(title.id);
 }
 
 function renderPicture(/** @type {Entry} */ {id, icon = ""}) {
@@ -15144,27 +15096,70 @@ function renderPicture(/** @type {Entry} */ {id, icon = ""}) {
   });
 }
 
-/** The name, or its initials where that would be too small, over the one motif: rings,
- * as of a stone in water. They and their color come from the title's id alone. */
-function renderDrawing(name, id, isSmall = false) {
-  const seed = hash(id);
-  const style = {"--hue": 160 + (seed % 26) * 10}; // neither brown nor olive
-  const [cx, cy] = [12 + ((seed >>> 8) % 41), 43 + ((seed >>> 14) % 17)];
-  const step = 6.5 + ((seed >>> 19) % 14) / 2;
-  const rings = [1, 2, 3, 4, 5].map(n => h.circle({cx, cy, r: n * step}));
-  return h.span(
-    {class: "cover drawn", key: "drawing", "aria-hidden": "true", style},
-    h.svg({viewBox: "0 0 64 64"}, rings),
-    isSmall ? h.span("initials", initials(name)) : renderCoverName(name),
-  );
-}
+// Colors of the drawings: the ground, two of its tone, a light one and a strong one
+const PALETTES = [
+  "16324f 2a6f97 61a5c2 f4e9cd f2b84b",
+  "0f3d3e 1f7a6d 7cc6a4 f7f0d8 f28f5b",
+  "3a1f3d 7b3f61 c9697b fbe3d0 f6b042",
+  "2b2350 5a4a9c 9c8ce0 f4e6f3 f29bb2",
+  "4a2511 a4531f e09a4f fbeecb 3f8f86",
+  "123524 3e7b4f a3c46c f3f3cf f0c24b",
+  "5b1a28 a8384a ea8a72 fde8d3 2f7f93",
+  "1b2a41 43608a a5bcd6 f6efe2 e26d5a",
+  "1d3b40 3f7d83 9fd0c4 fff3dc e5b13a",
+  "46244c 8d4c8c d793bb fdeee6 6cc0a8",
+  "2d2a26 6d6455 b7a98d f5efe0 d9693f",
+  "0d3b66 2f7fb5 8ccbe8 fdf5df f4a259",
+];
+// Motifs of the drawings, 96 pixels a side: a path for each color but the ground
+const MOTIFS = [
+  "M0 4a92 92 0 0 1 92 92H0z|M0 26a70 70 0 0 1 70 70H0z|M0 48a48 48 0 0 1 48 " +
+    "48H0z|M0 70a26 26 0 0 1 26 26H0z",
+  "M-14 96a62 62 0 0 1 124 0z|M2 96a46 46 0 0 1 92 0z|M18 96a30 30 0 0 1 60 0z|" +
+    "M34 96a14 14 0 0 1 28 0z",
+  "M0 0h96L0 96z|M0 0h66L0 66z||M0 0h36L0 36z", // bands over a corner
+  "M0 56q24-24 48 0t48 0v40H0z|M0 76q24-24 48 0t48 0v20H0z||M68 14a15 15 0 1 " +
+    "1-.1 0z",
+  "M0 0h16v96H0zM32 0h16v96H32zM64 0h16v96H64z||M18 48a30 30 0 0 1 60 0z|M18 " +
+    "48a30 30 0 0 0 60 0z",
+  "M0 0h48a48 48 0 0 1-48 48z|M96 96H48a48 48 0 0 1 48-48z|M48 0h48v48a48 48 0 0 " +
+    "1-48-48z|M0 96V48a48 48 0 0 1 48 48z",
+  "M0 48L48 0l48 48-48 48z|M24 48l24-24 24 24-24 24z||M36 48a12 12 0 1 1 24 0 12 " +
+    "12 0 0 1-24 0z",
+  "M0 96L40 26l40 70z|M34 96l32-52 30 52z|M28.6 46L40 26l11.4 20z|M70 10a11 11 0 " +
+    "1 1-.1 0z",
+  "M48 0a48 48 0 0 1 0 96 48 48 0 0 1 0-96z|M48 0a48 48 0 0 1 0 96z|M48 24a24 24 " +
+    "0 0 0 0 48z|M48 24a24 24 0 0 1 0 48z",
+  "M0 0q48 0 48 48Q0 48 0 0zM96 96q-48 0-48-48 48 0 48 48z|M96 0q0 48-48 48 0-48 " +
+    "48-48zM0 96q0-48 48-48 0 48-48 48z||M38 48a10 10 0 1 1 20 0 10 10 0 0 1-20 0z",
+  "M0 22L48 4l48 18v24L48 28 0 46z|M0 54l48-18 48 18v24L48 60 0 78z|M0 86l48-18 " +
+    "48 18v10H0z|",
+  "M0 64h96v32H0z|M0 80h96v16H0z||M18 64a30 30 0 0 1 60 0z", // a sunrise
+  "M0 0h48v48h48v48H48V48H0z|M0 96a48 48 0 0 1 48-48v48z|M96 0a48 48 0 0 1-48 " +
+    "48V0z|",
+  "M0 48Q48-8 96 48 48 104 0 48z|M20 48a28 28 0 1 1 56 0 28 28 0 0 1-56 0z|M34 " +
+    "48a14 14 0 1 1 28 0 14 14 0 0 1-28 0z|",
+  "M0 96V72h24V48h24V24h24V0h24v96z|M24 96V72h24V48h24V24h24v72z||M14 12a13 13 0 " +
+    "1 1-.1 0z",
+  "M0 0h96L48 48zM0 96h96L48 48z|M0 0l48 48L0 96z||M34 48a14 14 0 1 1 28 0 14 14 " +
+    "0 0 1-28 0z",
+];
 
-/** So large that it has four whole lines. A Japanese letter is as wide as two Latin. */
-function renderCoverName(name) {
-  const wide = name.replace(/[\u2e80-\uffff]/g, "xx");
-  const longest = Math.max(...wide.split(/\s+/).map(word => word.length));
-  const size = Math.max(0.5, Math.min(1, 9.5 / longest, Math.sqrt(20 / wide.length)));
-  return h.span({class: "cover-name", style: {"font-size": `${size}em`}}, name);
+/** A poster for what has no picture. Its motif, its colors and which way up it is come
+ * from the title's id alone: it is the same each time, and on every device. */
+function renderDrawing(id) {
+  const seed = hash(id);
+  const [ground, ...colors] = PALETTES[seed % PALETTES.length].split(" ");
+  const motif = MOTIFS[(seed >>> 7) % MOTIFS.length].split("|");
+  const turn = `rotate(${90 * ((seed >>> 13) % 4)} 48 48)`;
+  const transform = `${turn} translate(-1 -1) scale(1.021)`; // no ground at its edges
+  const paths = motif.map((d, n) => h.path({d, fill: `#${colors[n]}`}));
+  const size = {viewBox: "0 0 96 96", preserveAspectRatio: "xMidYMid slice"};
+  return h.svg(
+    {class: "cover drawn", key: "drawing", "aria-hidden": "true", ...size},
+    h.rect({width: "96", height: "96", fill: `#${ground}`}),
+    h.g({transform}, paths),
+  );
 }
 
 /** FNV-1a, over UTF-16 code units. */
@@ -15173,14 +15168,6 @@ function hash(text) {
   for (let n = 0; n < text.length; n++)
     sum = Math.imul(sum ^ text.charCodeAt(n), 16777619);
   return (sum ^ (sum >>> 15)) >>> 0;
-}
-
-function initials(name) {
-  const words = name.match(/[\p{L}\p{N}]+/gu) || ["?"];
-  return words
-    .slice(0, 2)
-    .map(word => [...word][0].toUpperCase())
-    .join("");
 }
 
 // Views: the details of a title
@@ -15949,20 +15936,26 @@ function percentOf(/** @type {Figures} */ item) {
 }
 
 /** Percent, remaining time, speed and bytes, as far as they are known. */
-function progressFacts(/** @type {Figures} */ {percent, bytes, size, speed}) {
-  const left = size - bytes;
+function progressFacts(/** @type {Figures} */ figures) {
+  const {percent, bytes, size, speed} = figures;
   return [
     WORDS.percent(Math.floor(percent)),
-    speed > 0 && left > 0 && WORDS.left(formatDuration(left / speed)),
+    leftText(figures),
     speed > 0 && WORDS.speed(formatBytes(speed)),
     size ? WORDS.bytesOf(formatBytes(bytes), formatBytes(size)) : formatBytes(bytes),
   ].flatMap(fact => (fact ? fact.replaceAll(" ", "\xA0") : []));
 }
 
-function renderProgress(/** @type {Figures} */ item, style = "progress") {
+/** How long it still takes, or "" where that is not known. */
+function leftText(/** @type {Figures} */ {bytes, size, speed}) {
+  const left = size - bytes;
+  return speed > 0 && left > 0 ? WORDS.left(formatDuration(left / speed)) : "";
+}
+
+function renderProgress(/** @type {Figures} */ item) {
   return h.span(
     {
-      ...{class: style, role: "progressbar", "aria-label": item.name},
+      ...{class: "progress", role: "progressbar", "aria-label": item.name},
       ...{"aria-valuemin": "0", "aria-valuemax": "100"},
       "aria-valuenow": percentOf(item),
     },
@@ -15984,7 +15977,7 @@ function lazyRow(/** @type {QueueRow} */ row) {
 function renderQueueRow(/** @type {QueueRow} */ row) {
   return h.li(
     {class: "item", key: row.key},
-    h.span("entry-cover", renderRowCover(row, true)),
+    h.span("entry-cover", renderRowCover(row)),
     renderRowText(row, h.h3(null, withoutEnding(row.name))),
     renderRowButtons(row),
     renderRowParts(row),
@@ -16000,10 +15993,9 @@ function renderRowParts(/** @type {QueueRow} */ row) {
   return parts && h.ul({class: "row-parts", key: "parts"}, parts);
 }
 
-function renderRowCover(/** @type {QueueRow} */ {name, items}, isSmall = false) {
+function renderRowCover(/** @type {QueueRow} */ {items}) {
   const title = findTitle(items[0].title);
-  if (title) return renderCover(title, isSmall);
-  return renderDrawing(withoutEnding(name), items[0].title, isSmall);
+  return title ? renderCover(title) : renderDrawing(items[0].title);
 }
 
 const MAX_BANDS = 2; // above the titles on a phone
@@ -16033,7 +16025,7 @@ function renderSending(/** @type {QueueRow} */ row, isBand) {
   return h.li(
     {class: "sending", key: row.key},
     renderGlow(renderRowCover(row)),
-    h.span("entry-cover", renderRowCover(row, isBand)),
+    h.span("entry-cover", renderRowCover(row)),
     h.div(
       "item-text",
       !isQueue && !isBand && h.p("eyebrow", joinFacts([WORDS.sendingNow, place])),
@@ -16064,7 +16056,7 @@ function renderUpNext(place) {
       next.map(row =>
         h.p(
           {class: "next-title", key: row.key},
-          h.span("entry-cover", renderRowCover(row, true)),
+          h.span("entry-cover", renderRowCover(row)),
           h.span(null, withoutEnding(row.name)),
         ),
       ),

@@ -68,7 +68,7 @@ def test_thirty_titles_get_an_age_in_33_taps(anna: Any, store: catalogd.Store) -
     see(anna, "30 titles are now for 7 and older.")
     assert store.entries.ages() == dict.fromkeys(games[:30], 7)
     assert taps.count <= 33
-    anna.locator(".entries .mark", has_text="7+").nth(29).wait_for()
+    anna.locator(".entries .meta", has_text="7+").nth(29).wait_for()
 
 
 def test_undo_gives_each_title_its_former_age(anna: Any, store: catalogd.Store) -> None:
@@ -85,7 +85,7 @@ def test_undo_gives_each_title_its_former_age(anna: Any, store: catalogd.Store) 
     see(anna, "Nothing selected")
     button(anna, "Undo").click()
     until(lambda: store.entries.ages() == before)
-    anna.locator(".entries .mark", has_text="12+").wait_for()
+    anna.locator(".entries .meta", has_text="12+").wait_for()
 
 
 def test_the_menu_of_ages_keeps_the_focus_when_the_selection_is_emptied(
@@ -207,6 +207,7 @@ def test_a_member_has_neither_marks_nor_menus_of_ages(
     select(ben, "Game 00")
     assert ben.get_by_label("For children").count() == 0
     assert ben.locator(".mark").count() == 2  # that it is a link
+    assert ben.locator(".meta", has_text="7+").count() == 0
 
 
 # A child

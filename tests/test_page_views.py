@@ -331,14 +331,14 @@ def test_names_that_the_server_makes_up_are_in_the_words_of_the_page(
 
 
 CUT = """() => {
-  const texts = ".covers .mark, .contents, .figures, .next-title > :last-child";
+  const texts = ".covers .mark, .figures, .covers .entry-name";
   return [...document.querySelectorAll(texts)]
     .filter(({scrollWidth, scrollHeight, clientWidth, clientHeight}) =>
       scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1)
     .map(node => node.textContent);
 }"""
 BELOW_COVERS = """() => [...document.querySelectorAll(".entries .entry")].map(entry => {
-  const text = entry.querySelector(".contents").getBoundingClientRect();
+  const text = entry.querySelector(".entry-name").getBoundingClientRect();
   const {top, left} = entry.getBoundingClientRect();
   return [text.top - top, text.left - left].map(Math.round).join();
 })"""
@@ -347,7 +347,7 @@ BELOW_COVERS = """() => [...document.querySelectorAll(".entries .entry")].map(en
 def test_what_is_on_and_below_covers_is_whole_and_at_one_height(
     visit: Visit, demo: Demo
 ) -> None:
-    """So it is whether a title has a picture or not, and on the stage."""
+    """So it is whether a title has a picture or not."""
     page = visit()
     page.add_init_script("localStorage.setItem('layout', 'covers')")
     answer = {"success": True, "ages": dict.fromkeys(AGES, 18)}
@@ -359,9 +359,9 @@ def test_what_is_on_and_below_covers_is_whole_and_at_one_height(
     VIEWS["library"](page, demo.address)
     for size in (DESK, PHONE):
         show(page, "light", size)
-        page.locator(".entries .age").first.wait_for()
+        page.locator(".entries .meta", has_text="Not for children").first.wait_for()
         assert page.locator(".entries img").count() == 1
-        assert page.locator(".entries .cover-name").count() > 2
+        assert page.locator(".entries .drawn").count() > 2
         assert len({*page.evaluate(BELOW_COVERS)}) == 1
         assert page.evaluate(CUT) == []
 

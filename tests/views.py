@@ -651,13 +651,13 @@ def view_console_fetches(page: Any, address: str) -> None:
 def view_ages(page: Any, address: str) -> None:
     answer_ages(page)
     view_selecting(page, address)
-    page.locator(".mark.age").first.wait_for()
+    page.locator(".entry .meta", has_text="Not for children").first.wait_for()
 
 
 def view_ages_filter(page: Any, address: str) -> None:
     answer_ages(page)
     library(page, address)
-    page.locator(".mark.age").first.wait_for()
+    page.locator(".entry .meta", has_text="Not for children").first.wait_for()
     page.get_by_role("button", name="Sort and filter").click()
     page.get_by_role("button", name="Not for children").click()
     see(page, "1 of 27 titles")
