@@ -2422,7 +2422,7 @@ CREATE TABLE queue (
     replaces INTEGER NOT NULL DEFAULT 0, -- 1: it may replace a file on the target
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT,                     -- NULL while its status is an open one
-    action TEXT,                       -- that sent, cancelled or cleared it: see undo
+    action TEXT,                       -- what sent, changed or cleared it: see ACTED
     cleared_at TEXT,                   -- NULL while it is shown
     is_open INTEGER NOT NULL GENERATED ALWAYS AS (ended_at IS NULL) VIRTUAL
 ) STRICT;
@@ -2574,18 +2574,28 @@ NO_ERROR = {"error": "", "error_code": "", "error_arguments": "{}"}
 NO_ATTEMPTS = {"attempts": 0, "furthest": 0, "attempted": None}
 NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, **NO_ERROR}
 NEW_ITEM |= {**NO_ATTEMPTS, **dict.fromkeys(("key", "client", "ended_at"))}
-NEW_ITEM |= dict.fromkeys(("action", "cleared_at"))
+NEW_ITEM |= {"cleared_at": None, "action": "-"}
 ITEM_COLUMNS = (*NEW_ITEM, "device", "replaces", "freed_from")  # that may change
+# The last actions of an item, each after a space: "send-1f", "cancel-2e", and "-" for
+# one that has no undo. An undo takes the last one away, or finds that it is not.
+ACTED = "action = substr(coalesce(action, '') || ' ' || :action, -400)"
+WAS_LAST = "substr(action, -length(:action)) = :action"
+UNACTED = "action = rtrim(substr(action, 1, length(action) - length(:action)))"
+# What an undo has left undone.
+IS_LEFT = f"""
+instr(action, :action) AND ({WAS_LAST} OR iif(:action GLOB 'send*', is_open,
+    iif(:action GLOB 'cancel*', status = 'cancelled', cleared_at NOT NULL)))
+"""
 MAX_ATTEMPTS = 3  # that get no further, before an item has failed
 UNDO_ACTION = (
-    "UPDATE queue SET action = NULL, cleared_at = NULL"
-    " WHERE action = :action AND cleared_at NOT NULL",
-    "UPDATE OR IGNORE queue SET action = NULL, status = 'pending', ended_at = NULL,"
-    " key = NULL, client = NULL WHERE action = :action AND status = 'cancelled'"
+    f"UPDATE queue SET {UNACTED}, cleared_at = NULL"
+    f" WHERE {WAS_LAST} AND cleared_at NOT NULL",
+    f"UPDATE OR IGNORE queue SET {UNACTED}, status = 'pending', ended_at = NULL,"
+    f" key = NULL, client = NULL WHERE {WAS_LAST} AND status = 'cancelled'"
     " AND id IN (SELECT id FROM items WHERE seen_from <= min(sender_age, owner_age))",
-    "DELETE FROM queue WHERE action = :action AND status = 'pending'",
-    "UPDATE queue SET action = NULL, status = 'cancelled', ended_at = :now"
-    " WHERE action = :action AND is_open",
+    f"DELETE FROM queue WHERE {WAS_LAST} AND status = 'pending'",
+    f"UPDATE queue SET {UNACTED}, status = 'cancelled', ended_at = :now"
+    f" WHERE {WAS_LAST} AND is_open",
 )
 CLEARED_DAYS = 1 / 24  # for which clearing can be undone
 # Store: what ends access ---
@@ -2653,7 +2663,7 @@ MAY_BE_OPEN = f"""
     (seen_from <= sender_age AND max(seen_from <= owner_age, sender_age = {EVERYTHING}))
 """
 CANCEL_UNSEEN = f"""
-UPDATE queue SET status = 'cancelled', ended_at = ?, action = NULL
+UPDATE queue SET status = 'cancelled', ended_at = ?, action = action || ' -'
 WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN})
 """
 # Entries that get the id of a title that no other entry has bring their age along. With
@@ -2994,8 +3004,12 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
     :raises NotFound: the key was revoked just now.
     :raises Conflict: it would be the second open item of its entry.
     """
-    changing = ", ".join(f"{name} = :{name}" for name in ITEM_COLUMNS)
-    sql = f"UPDATE queue SET {changing} WHERE id = :id"
+    names = [name for name in ITEM_COLUMNS if name != "action"]
+    changes = [
+        *(f"{name} = :{name}" for name in names),
+        *("action" in columns) * [ACTED],
+    ]
+    sql = f"UPDATE queue SET {', '.join(changes)} WHERE id = :id"
     try:
         with storage_problems():
             db.execute(sql, {**row, **columns})
@@ -4832,7 +4846,7 @@ class Clients:
         columns = {**NEW_ITEM, **{name: row[name] for name in NO_ATTEMPTS}}
         columns["status"] = status
         if row["is_open"]:
-            columns["action"] = row["action"]
+            del columns["action"]
         if to.is_open:  # what the target has of the file may stay there
             known = {**row, **figures}
             columns |= {name: known[name] for name in FIGURES.values()}
@@ -4930,7 +4944,7 @@ class Queue:
         :raises NotFound: there is no device with this id that it may send to.
         :raises Conflict: it would have more than MAX_OPEN open items.
         """
-        action = new_id()
+        action = f"send-{new_id()}"
         with self.database.writing() as db:
             values = {"entries": json.dumps(entries), "account": account}
             values["owner_age"] = check_device(db, account, device)
@@ -5035,7 +5049,7 @@ class Queue:
         :raises NotFound: no such item. :raises Conflict: all have ended.
         """
         ended = {"status": "cancelled", "ended_at": self.database.time()}
-        ended["action"] = new_id()
+        ended["action"] = f"cancel-{new_id()}"
         with self.clients.changing(account, admin, *items) as (db, *rows):
             rows = [row for row in rows if QUEUE_STATUSES[row["status"]].is_open]
             if not rows:
@@ -5056,15 +5070,16 @@ class Queue:
     def cancel_waiting(self, account: int, freed: bool = False) -> str:
         """Cancel the items that no client sends, or only those that are `freed` from
         their devices, and return an id for `undo`."""
-        action, silent = new_id(), json.dumps([*self.progress.silent()])
+        values: Row = {"action": f"cancel-{new_id()}", "account": account}
+        values |= {"now": self.database.time(), "freed": freed}
         self.database.write(
-            "UPDATE queue SET status = 'cancelled', ended_at = ?, action = ?"
-            " WHERE account = ? AND is_open AND"
-            " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))"
-            " AND (freed_from IS NOT NULL OR NOT ?)",
-            (self.database.time(), action, account, silent, freed),
+            f"UPDATE queue SET status = 'cancelled', ended_at = :now, {ACTED}"
+            " WHERE account = :account AND is_open AND"
+            " (status = 'pending' OR id IN (SELECT value FROM json_each(:silent)))"
+            " AND (freed_from IS NOT NULL OR NOT :freed)",
+            {**values, "silent": json.dumps([*self.progress.silent()])},
         )
-        return action
+        return str(values["action"])
 
     def move(
         self, account: int, items: Sequence[str], to: str | None, admin: bool = False
@@ -5088,14 +5103,15 @@ class Queue:
     def clear(self, account: int, before: str, items: Sequence[str]) -> str:
         """Hide the items that ended before this time, and these, and return an id for
         `undo`. They are dropped after CLEARED_DAYS."""
-        action = new_id()
+        values: Row = {"action": f"clear-{new_id()}", "account": account}
+        values |= {"now": self.database.time(), "before": before}
         self.database.write(
-            "UPDATE queue SET cleared_at = ?, action = ?"
-            " WHERE account = ? AND NOT is_open AND cleared_at IS NULL"
-            " AND (ended_at < ? OR id IN (SELECT value FROM json_each(?)))",
-            (self.database.time(), action, account, before, json.dumps(items)),
+            f"UPDATE queue SET cleared_at = :now, {ACTED}"
+            " WHERE account = :account AND NOT is_open AND cleared_at IS NULL"
+            " AND (ended_at < :before OR id IN (SELECT value FROM json_each(:items)))",
+            {**values, "items": json.dumps(items)},
         )
-        return action
+        return str(values["action"])
 
     def undo(self, account: int, action: str, admin: bool = False) -> None:
         """Undo what returned this id, which nobody else knows: drop what it has sent,
@@ -5107,14 +5123,14 @@ class Queue:
         """
         values: Row = {"action": action, "account": account, "admin": admin}
         values |= {"now": self.database.time()}
-        left = "SELECT 1 FROM all_items WHERE action = :action"
+        items = "SELECT 1 FROM all_items WHERE"
+        others = f"{items} instr(action, :action) AND NOT {OWN_ITEM}"
         with self.database.writing() as db:
             if action in self._undone:
                 return
-            others = db.execute(f"{left} AND NOT {OWN_ITEM}", values).fetchone()
-            undoes = () if others else UNDO_ACTION
+            undoes = () if db.execute(others, values).fetchone() else UNDO_ACTION
             count = sum(db.execute(sql, values).rowcount for sql in undoes)
-            is_left = db.execute(left, values).fetchone()
+            is_left = db.execute(f"{items} {IS_LEFT}", values).fetchone()
         if is_left or not count:
             raise Conflict("changed_since")
         self._undone[action] = True

@@ -56,7 +56,8 @@ class Household(RuleBasedStateMachine):
         self.freed: set[str] = set()
         """Items that lost their device, and that nobody has chosen another for."""
         self.completed: set[str] = set()
-        self.undoable: list[tuple[int, str]] = []
+        # Accounts, actions, and the items that these have changed.
+        self.undoable: list[tuple[int, str, list[str]]] = []
         self.open_store()
 
     def open_store(self) -> None:
@@ -104,8 +105,11 @@ class Household(RuleBasedStateMachine):
         if device % 4 and self.clients:
             to = self.client(device).device
         with contextlib.suppress(catalogd.NotFound):  # it is no longer shared
-            done = self.store.queue.send_all(account, [self.entries[entry % 3]], to)
-            self.undoable.append((account, done["undo"]))
+            before = {row["id"] for row in self.items()}
+            entries = [self.entries[(entry + more) % 3] for more in range(2)]
+            done = self.store.queue.send_all(account, entries, to)
+            new = [row["id"] for row in self.items() if row["id"] not in before]
+            self.undoable.append((account, done["undo"], new))
 
     @rule(which=ANY)
     @precondition(lambda self: self.clients)
@@ -147,7 +151,7 @@ class Household(RuleBasedStateMachine):
         item, account, queue = row["id"], row["account"], self.store.queue
         with contextlib.suppress(catalogd.Conflict, catalogd.NotFound):
             if way == "cancel":
-                self.undoable.append((account, queue.cancel(account, item)))
+                self.undoable.append((account, queue.cancel(account, item), [item]))
                 self.owners.pop(item, None)
             elif way == "move":
                 self.move(account, item, which)
@@ -176,9 +180,16 @@ class Household(RuleBasedStateMachine):
     @rule(which=ANY)
     @precondition(lambda self: self.undoable)
     def undo(self, which: int) -> None:
+        account, action, items = self.undoable.pop(which % len(self.undoable))
+        is_undone = False
         with contextlib.suppress(catalogd.Conflict):
-            self.store.queue.undo(*self.undoable[which % len(self.undoable)])
+            self.store.queue.undo(account, action)
+            is_undone = True
         rows = {row["id"]: row for row in self.items()}
+        for row in (rows[item] for item in items if is_undone and item in rows):
+            is_open = row["ended_at"] is None
+            was_sent = action.startswith("send")
+            assert not is_open if was_sent else row["status"] != "cancelled"
         for item in [*self.owners]:
             if item not in rows or rows[item]["ended_at"] is not None:
                 del self.owners[item]

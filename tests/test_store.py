@@ -1339,7 +1339,7 @@ def test_what_was_cleared_is_dropped_after_an_hour(
 
 def undo(store: catalogd.Store, action: str) -> bool:
     """Undo an action. Return whether all of it was undone."""
-    sql = "SELECT account FROM queue WHERE action = ?"
+    sql = "SELECT account FROM queue WHERE instr(action, ?)"
     account = store.database.value(sql, (action,)) or 0
     try:
         store.queue.undo(account, action)
@@ -1413,6 +1413,27 @@ def test_all_that_waited_goes_back_but_what_was_changed_since(
     assert not undo(store, cancelled)
     assert names(store.clients.pending(anna)) == ["B", "E", "C"]
     assert status(store, anna)[2] == "cancelled"  # its entry is queued again
+
+
+@pytest.mark.parametrize("way", ["retry", "move"])
+def test_an_undo_does_not_say_yes_where_an_item_stays(
+    store: catalogd.Store, anna: int, clock: Clock, way: str
+) -> None:
+    links = [add_link(store, name) for name in "AB"]
+    device = store.accounts.add_key(anna, "TV", b"1", is_device=True)
+    sent = store.queue.send_all(anna, links, None)["undo"]
+    item = store.queue.items(anna)[0]["id"]
+    if way == "move":
+        store.devices.move(anna, item, device, admin=False)
+    else:
+        cancelled = store.queue.cancel(anna, item)
+        store.queue.retry(anna, item)
+    with opened(store.database.folder, clock) as restarted:
+        assert not undo(restarted, sent)
+        assert names(restarted.queue.items(anna)) == ["A"]
+    if way == "retry":
+        store.queue.cancel(anna, item)
+        assert not undo(store, cancelled), "it was cancelled again since"
 
 
 def test_what_was_cleared_is_shown_again_and_nothing_else(
