@@ -34,8 +34,8 @@ A file becomes a title on the page
  1. Watcher.changed() or the scan interval makes Scanner._wait() return the folders.
  2. Scanner.scan() keeps other processes away by exclusive(); Disks.trees() has a thread
     of each disk walk() below them, which gives a Tree of each library folder.
- 3. Scanner._compare() has compare() pair the trees with what Entries.files() knows,
-    open a file where it must, and return Changes.
+ 3. find_changes() has difference() pair the trees with what Entries.files() knows,
+    reads the files that are left, and has compare() return Changes.
  4. Disks.read() opens what is new, once GrowingFiles has seen it quiet: file_facts()
     joins what name_facts() and the reader of its format in FORMATS tell.
  5. Scanner._write() passes batches to Entries.add_files(), the rest to Entries.apply().
@@ -5819,56 +5819,69 @@ class Watcher:
 
 
 # Scanner ----------------------------------------------------------------------
-# What the files found mean for the known ones (`compare`, which never touches a disk),
-# and the threads that read the disks. It may use all that is above, and knows no HTTP.
+# What the files found mean for the entries (plain functions from lists to lists; one,
+# `find_changes`, has read what they ask for), and the threads that read the disks. It
+# may use all that is above, and knows no HTTP.
 
 MAX_USE_SECONDS = 3  # of a file for a client, before its disk is asked
 MAX_DELAY_SECONDS = 2  # that a disk without an answer delays the others
 MIN_MISSING = 30  # files of a folder, and a quarter: when they are missed, it is told
 
-ReadFiles = Callable[[Iterable[FoundFile]], Mapping[str, FileContent | None]]
-FindEqual = Callable[[Iterable[str | None]], Iterable[KnownFile]]
+MIN_RENUMBERED = 16  # files: fewer are read rather than believed to be renumbered
+
 Count = Callable[..., None]
 
 
 # Scanner: compare ---
 
 Trees = Mapping[str, Tree | None]  # by library folder; None where it cannot be read
+Pair = tuple[KnownFile, FoundFile]
+Contents = Mapping[str, FileContent | None]  # by path; None of a file that grows
+ReadFiles = Callable[[Iterable[FoundFile]], Contents]
+FindEqual = Callable[[Iterable[str | None]], Iterable[KnownFile]]
+Likeness = Callable[[FoundFile, str | None], Any]  # of a file and its sample
 
 
-def compare(
-    known: Iterable[KnownFile],
-    trees: Trees,
-    read: ReadFiles,
-    forget_before: str,
-    equal: FindEqual = lambda samples: (),
-    are_lost: bool = False,
-) -> Changes:
-    """Return what a scan means for the known files.
+class Difference(NamedTuple):
+    """What is not as it was at the scan before, of the folders that were read."""
 
-    :param trees: by library folder; None for a folder that cannot be read.
-    :param read: reads files, by path, but for those that cannot be read. Of one that
-        still grows it gives None.
-    :param forget_before: files gone since before this time are forgotten.
-    :param equal: gives the entries of contents, wherever they are, the oldest first.
-    :param are_lost: whether there are other entries that may be those of new files.
-    """
-    comparison = Comparison(trees, read)
-    comparison.pair_unchanged(known)
-    if comparison.unpaired or are_lost:  # otherwise the rest is read later in batches
-        comparison.read_the_rest()
-        comparison.add_equal(equal)
-        comparison.pair_by(lambda file: (file.path, file.volume))
-        comparison.pair_by(lambda file: sure_volume(file) or file.path)
-        comparison.pair_by(lambda file: file.path)
-        comparison.pair_by(lambda file: "")
-        comparison.take_twins()
-        comparison.pair_in_place()
-    return comparison.changes(forget_before)
+    updated: list[Pair]  # as they were but for cover, inode or name of the volume
+    entries: list[KnownFile]  # the others
+    files: list[FoundFile]  # that no entry has so
+    stable: set[str]  # volumes where a file has kept its inode
+    whole: set[str]  # library folders that were read with all that is below them
+
+    def is_sure(self, file: FoundFile) -> bool:
+        """Return whether a volume is surely the one that had this name before. A folder
+        is read in part only while it is watched, and stays mounted."""
+        is_watched = file.folder not in self.whole
+        return is_sure_volume(file) or file.volume in self.stable or is_watched
 
 
-def sure_volume(file: FoundFile) -> str:
-    return file.volume if file.volume.startswith(SURE_IDS) else ""
+def difference(known: Iterable[KnownFile], trees: Trees) -> Difference:
+    """Pair entries with the files that have not changed, and return the rest."""
+    read = [tree for tree in trees.values() if tree]
+    files = {file.path: file for tree in read for file in tree.files}
+    updated, entries, stable = [], [], set()
+    for entry in known:
+        file = files.get(entry.file.path)
+        if file and entry.state == "here" and is_unchanged(entry.file, file):
+            stable.add(file.volume)
+            if files.pop(file.path) != entry.file:
+                updated.append((entry, file))
+        else:
+            entries.append(entry)
+    whole = {tree.library_folder for tree in read if tree.is_whole()}
+    polled = {path: file for path, file in files.items() if file.folder in whole}
+    updated += (renumbered := pair_renumbered(entries, polled, stable))
+    names = {entry.file.volume: file.volume for entry, file in updated}
+    entries, new = rest(renumbered, entries, files.values())
+    entries = [with_volume(entry, names, entry.file.volume) for entry in entries]
+    return Difference(updated, entries, new, stable, whole)
+
+
+def is_sure_volume(file: FoundFile) -> bool:
+    return file.volume.startswith(SURE_IDS)
 
 
 def is_unchanged(old: FoundFile, new: FoundFile) -> bool:
@@ -5876,6 +5889,150 @@ def is_unchanged(old: FoundFile, new: FoundFile) -> bool:
     of the volume's name: of two ids of one kind, each is that of a disk of its own."""
     kinds = {file.volume.partition(":")[0] for file in (old, new)}
     return old[:5] == new[:5] and (old.volume == new.volume or len(kinds) == 2)
+
+
+def pair_renumbered(
+    entries: Iterable[KnownFile], files: Mapping[str, FoundFile], stable: set[str]
+) -> list[Pair]:
+    """Pair entries of network drives that number all inodes anew, at times or even
+    always, so that not all files are opened. Those drives are not watched, so they are
+    read whole. :param files: of what is read whole, by path."""
+    here = [entry for entry in entries if entry.state == "here"]
+    pairs = [(it, files[it.file.path]) for it in here if it.file.path in files]
+    pairs = [
+        (entry, file)
+        for entry, file in pairs
+        if is_unchanged(entry.file._replace(inode=file.inode), file)
+    ]
+    counts = collections.Counter(file.volume for _, file in pairs)
+    renumbered = {name for name in counts if counts[name] >= MIN_RENUMBERED} - stable
+    return [(entry, file) for entry, file in pairs if file.volume in renumbered]
+
+
+def rest(
+    pairs: Sequence[Pair], entries: Iterable[KnownFile], files: Iterable[FoundFile]
+) -> tuple[list[KnownFile], list[FoundFile]]:
+    """Return the entries and the files that are in no pair."""
+    ids = {entry.id for entry, _ in pairs}
+    left = [entry for entry in entries if entry.id not in ids]
+    paths = {file.path for _, file in pairs}
+    return left, [file for file in files if file.path not in paths]
+
+
+def with_volume(entry: KnownFile, names: Mapping[str, str], name: str) -> KnownFile:
+    """Return an entry with another name of its volume, if there is one of this name."""
+    volume = names.get(name, entry.file.volume)
+    return entry._replace(file=entry.file._replace(volume=volume))
+
+
+# What makes a file that of an entry, the surest first; None does not.
+OWN: tuple[Likeness, ...] = (
+    lambda file, sample: (sample, file.path, file.volume),
+    lambda file, sample: (sample, file.volume, file.inode),
+)
+EQUAL: tuple[Likeness, ...] = (
+    OWN[0],
+    lambda file, sample: (sample, file.volume) if is_sure_volume(file) else None,
+    lambda file, sample: (sample, file.inode),
+    lambda file, sample: (sample, file.path),
+    lambda file, sample: (sample,),
+)
+
+
+def pair_read(
+    entries: list[KnownFile],
+    files: Iterable[FoundFile],
+    samples: Mapping[str, str | None],
+    is_sure: Callable[[FoundFile], bool],
+) -> list[Pair]:
+    """Pair entries, in their order, with files that were read: with one that is their
+    own, then with one that has changed in its place, then with any equal one."""
+
+    def in_place(file: FoundFile, sample: str | None) -> Any:
+        return (file.path, file.volume) if is_sure(file) else None
+
+    current = [entry for entry in entries if entry.state != "gone"]
+    steps = [(current, likeness) for likeness in (*OWN, in_place)]
+    steps += [(entries, likeness) for likeness in EQUAL]
+    pairs: list[Pair] = []
+    for those, likeness in steps:
+        pairs += pair_alike(*rest(pairs, those, files), samples, likeness)
+    return pairs
+
+
+def pair_alike(
+    entries: Iterable[KnownFile],
+    files: Iterable[FoundFile],
+    samples: Mapping[str, str | None],
+    likeness: Likeness,
+) -> list[Pair]:
+    """Pair those that are alike, the first entry with the last file."""
+    alike = collections.defaultdict[Any, list[FoundFile]](list)
+    for file in files:
+        alike[likeness(file, samples[file.path])].append(file)
+    alike.pop(None, None)
+    groups = ((it, alike.get(likeness(it.file, it.sample))) for it in entries)
+    return [(entry, group.pop()) for entry, group in groups if group]
+
+
+def claim(entry: KnownFile) -> tuple[bool, bool, int]:
+    """Return what sorts the entries of a content: the first one gets a file first."""
+    return not entry.is_touched, entry.state != "here", entry.serial
+
+
+def with_files(
+    here: Iterable[KnownFile],
+    pairs: Iterable[Pair],
+    samples: Mapping[str, str | None],
+) -> list[KnownFile]:
+    """Return entries that have a file, each with that which it has now."""
+    as_before = [it for it in here if samples.get(it.file.path, it.sample) == it.sample]
+    now = [it._replace(file=file, sample=samples[file.path]) for it, file in pairs]
+    return as_before + now
+
+
+def take_twins(
+    entries: Iterable[KnownFile], twins: Iterable[KnownFile]
+) -> list[tuple[KnownFile, KnownFile]]:
+    """Let entries without a file have that of an equal one that nobody touched: a
+    touched entry any, another one that of a younger entry. A move to another disk is a
+    copy and a delete; a scan may run in between."""
+    equal = collections.defaultdict[str | None, list[KnownFile]](list)
+    for twin in twins:
+        if not twin.is_touched:
+            equal[twin.sample].append(twin)
+    merged = []
+    for entry in entries:
+        for twin in equal[entry.sample]:
+            if entry.is_touched or entry.serial < twin.serial:
+                equal[entry.sample].remove(twin)
+                merged.append((entry, twin))
+                break
+    return merged
+
+
+def is_old(entry: KnownFile, before: str) -> bool:
+    """Return whether an entry is to be forgotten that is gone since before a time."""
+    is_gone = entry.state == "gone" and not entry.is_touched
+    return is_gone and (entry.gone_at or "~") < before
+
+
+def may_take(entry: KnownFile, state: str, left: Difference) -> bool:
+    """Return whether an entry without a file may take that of another one: people miss
+    what they touched; an untouched one is itself again once its file is back."""
+    is_gone = "here" == entry.state != state == "gone" and left.is_sure(entry.file)
+    return bool(entry.is_touched) or is_gone
+
+
+def lost_state(entry: KnownFile, trees: Trees, unread: Container[str]) -> str:
+    """Return the state of an entry without a file. :param unread: paths of files that
+    cannot be read."""
+    path = entry.file.path
+    above = [trees[folder] for folder in trees if is_below(path, folder)]
+    if entry.state == "gone" or not above:  # of no folder of the settings
+        return "gone"
+    is_off = path in unread or is_away(path, entry.file.volume, above[0])
+    return "offline" if is_off else "gone"
 
 
 def is_away(path: str, volume: str, tree: Tree | None) -> bool:
@@ -5896,190 +6053,95 @@ def is_lost(image: TitleImage, tree: Tree | None) -> bool:
     return bool(is_read) and not is_away(image.path, image.volume, tree)
 
 
-def claim(item: KnownFile) -> tuple[bool, bool, int]:
-    """Return what sorts the entries of a content: the first one gets a file first."""
-    return not item.is_touched, item.state != "here", item.serial
+def compare(
+    left: Difference,
+    contents: Contents,
+    others: Sequence[KnownFile],
+    trees: Trees,
+    forget_before: str,
+) -> Changes:
+    """Return what a scan means for the entries.
+
+    :param contents: of the files left, but for those that cannot be read, and of those
+        that merged entries had, once they were read again.
+    :param others: entries of contents that were found or are missed, the oldest first.
+    """
+    samples = {path: content and content.sample for path, content in contents.items()}
+    unread = {file.path for file in left.files} - samples.keys()
+    files = [file for file in left.files if samples.get(file.path)]
+    # One whose file grows stays as it is.
+    missed = {it.id: it for it in left.entries if samples.get(it.file.path, "?")}
+    waiting = {it.id: it for it in others if it.state != "here"} | missed
+    here = [it for it in others if it.id not in waiting]
+    entries = sorted(waiting.values(), key=claim)
+    pairs = pair_read(entries, sorted(files, reverse=True), samples, left.is_sure)
+    entries, new = rest(pairs, entries, files)
+    states = {it.id: lost_state(it, trees, unread) for it in entries}
+    takers = [it for it in entries if may_take(it, states[it.id], left)]
+    merged = take_twins(takers, with_files(here, pairs, samples))
+    pairs += [*((entry, twin.file) for entry, twin in merged), *left.updated]
+    ended = {twin.id for _, twin in merged}
+    lost = [it for it in rest(pairs, entries, ())[0] if it.id in missed]
+    return Changes(
+        added=[(file, contents[file.path]) for file in new],
+        updated=[
+            (it, at, contents.get(at.path)) for it, at in pairs if it.id not in ended
+        ],
+        gone=[it for it in lost if it.state != states[it.id] == "gone"],
+        offline=[it for it in lost if it.state != states[it.id] == "offline"],
+        forgotten=[it for it in lost if is_old(it, forget_before)],
+        merged=merged,
+    )
 
 
-class Comparison:
-    """Pairs entries with found files: what has not changed, then by content, then what
-    has changed in its place. In the end the entries that are `unpaired` have no file,
-    and the found files are new."""
+def find_changes(
+    known: Iterable[KnownFile],
+    trees: Trees,
+    read: ReadFiles,
+    forget_before: str,
+    equal: FindEqual = lambda samples: (),
+    are_lost: bool = False,
+) -> Changes:
+    """Return what a scan means for the known files, of which what is needed is read.
 
-    min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
+    :param trees: by library folder; None for a folder that cannot be read.
+    :param read: reads files, by path, but for those that cannot be read. Of one that
+        still grows it gives None.
+    :param forget_before: files gone since before this time are forgotten.
+    :param equal: gives the entries of contents, wherever they are, the oldest first.
+    :param are_lost: whether there are other entries that may be those of new files.
+    """
+    left = difference(known, trees)
+    if not (left.entries or are_lost):  # the rest is read later, in batches
+        updated = [(*pair, None) for pair in left.updated]
+        return Changes([(file, None) for file in left.files], updated)
+    contents = dict(read(left.files))
+    missed = [it for it in left.entries if it.is_touched or it.state == "here"]
+    samples = {content.sample for content in contents.values() if content}
+    others = [*equal(samples | {it.sample for it in missed})]
+    while True:
+        changes = compare(left, contents, others, trees, forget_before)
+        files = [twin.file for _, twin in changes.merged]
+        # Where not all folders were read, it may be another file by now.
+        if not (unread := [file for file in files if file.path not in contents]):
+            return changes
+        contents |= {file.path: None for file in unread} | dict(read(unread))
 
-    def __init__(self, trees: Trees, read: ReadFiles) -> None:
-        self.trees, self.read = trees, read
-        found = [tree for tree in trees.values() if tree]
-        self.whole = {tree.library_folder for tree in found if tree.is_whole()}
-        self.new = {file.path: file for tree in found for file in tree.files}
-        self.contents: dict[str, FileContent] = {}  # by path
-        self.unreadable: set[str] = set()  # paths
-        self.names: dict[str, str] = {}  # of volumes with known files, by former names
-        self.stable: set[str] = set()  # volumes where a file has kept its inode
-        self.counts = collections.Counter[str]()  # of files that were here, by folder
-        # Entries, by their ids.
-        self.unpaired: dict[str, KnownFile] = {}
-        self.missed: set[str] = set()  # of them: those that this scan has looked for
-        self.here: dict[str, KnownFile] = {}  # with an equal file elsewhere
-        self.updated: dict[str, tuple[KnownFile, FoundFile, FileContent | None]] = {}
-        self.merged: list[tuple[KnownFile, KnownFile]] = []
 
-    def pair_unchanged(self, known: Iterable[KnownFile]) -> None:
-        """Pair the files that have not changed, without opening them."""
-        for item in known:
-            is_here, file = item.state == "here", self.new.get(item.file.path)
-            self.counts[item.file.folder] += is_here
-            if file and is_here and is_unchanged(item.file, file):
-                self.stable.add(file.volume)
-                self._pair(item, file, None)
-            else:
-                self.unpaired[item.id] = item
-        self._pair_renumbered()
-        self.missed = {*self.unpaired}
-
-    def _pair_renumbered(self) -> None:
-        """Ignore the inodes of network drives that number all of them anew, at times
-        or even always, so that not all files are opened. Those drives are not watched,
-        so they are read whole."""
-        alike: dict[str, dict[str, KnownFile]] = {}  # by volume and path
-        for item in self.unpaired.values():
-            old, new = item.file, self.new.get(item.file.path)
-            is_here = item.state == "here" and old.folder in self.whole
-            if new and is_here and is_unchanged(old._replace(inode=new.inode), new):
-                alike.setdefault(new.volume, {})[new.path] = item
-        for volume, items in alike.items():
-            if volume not in self.stable and len(items) >= self.min_renumbered:
-                for path, item in items.items():
-                    self._pair(item, self.new[path], None)
-
-    def read_the_rest(self) -> None:
-        """Read the files that are not paired. Those that grow stay as they are, known
-        or not; an entry whose file cannot be read has none."""
-        found, read = self.new, self.read(self.new.values())
-        self.contents = {path: content for path, content in read.items() if content}
-        self.new = {path: found[path] for path in self.contents}
-        self.unreadable = {*found} - {*read}
-        for item in [*self.unpaired.values()]:
-            if not read.get(item.file.path, True):
-                del self.unpaired[item.id]
-
-    def add_equal(self, equal: FindEqual) -> None:
-        """Add the entries elsewhere of the contents that were found or are missed, and
-        put first what gets a file first: what somebody touched, has just lost its own,
-        or is older."""
-        rows = self.unpaired.values()
-        missed = {row.sample for row in rows if row.is_touched or row.state == "here"}
-        found = {content.sample for content in self.contents.values()}
-        for item in equal(found | missed):
-            if item.state != "here":
-                self.unpaired[item.id] = item
-            elif item.id not in self.unpaired:
-                self.here[item.id] = item
-        self.unpaired = {row.id: row for row in sorted(rows, key=claim)}
-
-    def pair_by(self, likeness: Callable[[FoundFile], Any]) -> None:
-        """Pair equal files that are alike, the first entry with the first path."""
-        waiting: dict[Any, list[FoundFile]] = {}
-        for file in sorted(self.new.values(), reverse=True):
-            key = self.contents[file.path].sample, likeness(file)
-            waiting.setdefault(key, []).append(file)
-        for item in [*self.unpaired.values()]:
-            if files := waiting.get((item.sample, likeness(item.file))):
-                file = files.pop()
-                self._pair(item, file, self.contents[file.path])
-
-    def _pair(
-        self, item: KnownFile, file: FoundFile, content: FileContent | None
-    ) -> None:
-        self.unpaired.pop(item.id, None)
-        del self.new[file.path]
-        if not content:
-            self.names[item.file.volume] = file.volume
-        if content or file != item.file:
-            self.updated[item.id] = item, file, content
-
-    def take_twins(self) -> None:
-        """Let an entry without a file have that of an equal one that nobody touched: a
-        touched entry any, and one that has just lost its file that of a younger entry.
-        A move to another disk is a copy and a delete; a scan may run in between."""
-        rows = (row for row in self.updated.values() if row[2])
-        self.here |= {item.id: item._replace(file=file) for item, file, _ in rows}
-        twins: dict[str | None, list[KnownFile]] = {}
-        for twin in (row for row in self.here.values() if not row.is_touched):
-            twins.setdefault(twin.sample, []).append(twin)
-        for item in [*self.unpaired.values()]:
-            for twin in [*twins.get(item.sample, ())]:
-                is_older = item.state == "here" and item.serial < twin.serial
-                if (item.is_touched or is_older) and self._take(item, twin):
-                    twins[item.sample].remove(twin)
-                    break
-
-    def _take(self, item: KnownFile, twin: KnownFile) -> bool:
-        """Return whether an entry got the file of its twin, which is read again: where
-        not all folders were read, it may be another one by now."""
-        content = self.read([twin.file]).get(twin.file.path)
-        if content is None or content.sample != item.sample:
-            return False
-        self.updated.pop(twin.id, None)
-        self.updated[item.id] = item, twin.file, content
-        self.merged.append((item, twin))
-        del self.unpaired[item.id]
-        return True
-
-    def pair_in_place(self) -> None:
-        """Let an entry go along with its path where the file has a new content, if it
-        is surely on the same disk."""
-        for item in [*self.unpaired.values()]:
-            file = self.new.get(item.file.path)
-            if file and item.state != "gone" and self._is_surely_on(item, file):
-                self._pair(item, file, self.contents[file.path])
-
-    def _is_surely_on(self, item: KnownFile, file: FoundFile) -> bool:
-        """Return whether an entry's disk is surely that of the file at its path. One is
-        read in part only while it is watched, and stays mounted."""
-        old, volume = item.file.volume, file.volume
-        is_sure = sure_volume(file) or volume in self.stable
-        is_same = self.names.get(old, old) == volume
-        return is_same and bool(is_sure or file.folder not in self.whole)
-
-    def changes(self, forget_before: str) -> Changes:
-        lost = [row for row in self.unpaired.values() if row.id in self.missed]
-        states = {row.id: self._state(row) for row in lost}
-        changed = [row for row in lost if states[row.id] != row.state]
-        gone = [row for row in changed if states[row.id] == "gone"]
-        old = [row for row in lost if row.state == "gone" and not row.is_touched]
-        return Changes(
-            added=[(file, self.contents.get(path)) for path, file in self.new.items()],
-            updated=[*self.updated.values()],
-            gone=[*self._with_losses(gone)],
-            offline=[row for row in changed if states[row.id] == "offline"],
-            forgotten=[row for row in old if (row.gone_at or "~") < forget_before],
-            merged=self.merged,
-        )
-
-    def _state(self, item: KnownFile) -> str:
-        """Return the state of an entry without a file."""
-        path, volume = item.file.path, item.file.volume
-        volume = self.names.get(volume, volume)
-        trees = [self.trees[top] for top in self.trees if is_below(path, top)]
-        if item.state == "gone" or not trees:  # of no folder of the settings
-            return "gone"
-        is_off = path in self.unreadable or is_away(path, volume, trees[0])
-        return "offline" if is_off else "gone"
-
-    def _with_losses(self, gone: Sequence[KnownFile]) -> Iterator[KnownFile]:
-        """Yield what is gone, all that a folder misses at once with a volume's name of
-        its own: perhaps it was not deleted, though its disk is there."""
-        lost = collections.Counter(row.file.folder for row in gone)
-        great = {
-            folder: LOST + new_id()
-            for folder in self.whole
-            if lost[folder] >= max(MIN_MISSING, self.counts[folder] / 4)
-        }
-        for row in gone:
-            volume = great.get(row.file.folder, row.file.volume)
-            yield row._replace(file=row.file._replace(volume=volume))
+def mark_losses(
+    gone: Sequence[KnownFile], trees: Trees, counts: Mapping[str, int]
+) -> list[KnownFile]:
+    """Return what is gone, all that a folder misses at once with a volume's name of its
+    own: perhaps it was not deleted, though its disk is there.
+    :param counts: of the files that were here, by library folder."""
+    lost = collections.Counter(entry.file.folder for entry in gone)
+    whole = [folder for folder, tree in trees.items() if tree and tree.is_whole()]
+    names = {
+        folder: LOST + new_id()
+        for folder in whole
+        if lost[folder] >= max(MIN_MISSING, counts.get(folder, 0) / 4)
+    }
+    return [with_volume(entry, names, entry.file.folder) for entry in gone]
 
 
 # Scanner: uses by clients ---
@@ -6767,10 +6829,7 @@ class Scanner:
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
             self.disks.images.covers |= tree.covers
-        known = self.entries.files(None if tops == self.folders else tops)
-        given = self.disks.read, forget_before, self.entries.equal
-        changes = compare(known, trees, *given, self.entries.folders.are_lost())
-        changes = self._write(changes)
+        changes = self._write(self._changes(trees, tops, forget_before))
         has_images = self._write_images(trees)
         if has_images or any(changes):
             self.entries.icons.drop(listed=has_images)
@@ -6780,6 +6839,16 @@ class Scanner:
         if not (self.disks.has_skipped or changes.merged):
             self._compared = (*facts, self.entries.version())
         return changes
+
+    def _changes(
+        self, trees: Trees, tops: Sequence[str], forget_before: str
+    ) -> Changes:
+        known = self.entries.files(None if tops == self.folders else tops)
+        folders = self.entries.folders
+        given = self.disks.read, forget_before, self.entries.equal, folders.are_lost()
+        changes = find_changes(known, trees, *given)
+        gone = mark_losses(changes.gone, trees, folders.file_counts())
+        return changes._replace(gone=gone)
 
     def _write(self, changes: Changes) -> Changes:
         """Write the changes, and return those that were. The new files come in batches:

@@ -47,6 +47,7 @@ class Disk:
     id: str
     size: int
     point: str | None = None
+    is_cloned: bool = False  # or a clone: nothing tells it from the other one
 
 
 class Killed(BaseException):
@@ -110,6 +111,9 @@ class World:
             return names.setdefault(self.disks.index(disk), self.name_of(disk))
         return names[device]
 
+    def volume_at(self, path: str) -> str:
+        return self.name_of(self.disk_of(path))
+
     @staticmethod
     def name_of(disk: Disk | None) -> str:
         if disk is None:
@@ -161,6 +165,8 @@ class Histories(RuleBasedStateMachine):
         self.touched: set[str] = set()
         self.items: set[str] = set()
         self.mounted: Any = None  # at the last scan of all
+        # Where entries were at the last scan of all: disk, and path from its top.
+        self.places: dict[str, tuple[KnownFile, Disk | None, str]] = {}
         self.start()
         self.account = self.store.accounts.add("anna", "-")
         self.scan_whole()
@@ -238,6 +244,7 @@ class Histories(RuleBasedStateMachine):
         if deed == "clone" and len(disks) < 7:
             twin = self.world.add_disk(disk.id, disk.size)
             shutil.copytree(self.world.place(disk), twin.folder, dirs_exist_ok=True)
+            disk.is_cloned = twin.is_cloned = True
         elif deed == "pull":
             self.world.unmount(disk, leaves_folder=bool(point % 2))
         elif deed == "swap":  # a visitor's disk for another one, between two scans
@@ -258,17 +265,20 @@ class Histories(RuleBasedStateMachine):
     def scan_whole(self) -> None:
         self.clock.now += 60
         before = self.before()
-        self.scanner.scan()
+        changes = self.scanner.scan()
         self.mounted = self.mounts()
         self.check(before)
+        self.check_twins(changes.merged)
+        self.note_places()
 
     def scan_in_part(self, which: int, more: int) -> None:
         folders = self.world.folders()
         tops = {folders[number % len(folders)] for number in (which, more)}
         self.clock.now += 60
         before = self.before()
-        self.scanner.scan(tops=catalogd.outermost(tops))
+        changes = self.scanner.scan(tops=catalogd.outermost(tops))
         self.check_touched(before)
+        self.check_twins(changes.merged)
 
     @rule(days=st.sampled_from([0, 1, 29, 400]))
     def restart(self, days: int) -> None:
@@ -361,6 +371,75 @@ class Histories(RuleBasedStateMachine):
                 with_it = [path for path in samples if samples[path] == item.sample]
                 assert all(here[path].id in self.touched for path in with_it)
         self.check_words(before[0], known)
+        self.check_in_place(before[0], here, samples)
+        self.check_returned(before[0], here, samples)
+
+    def check_in_place(
+        self, old: dict[str, KnownFile], here: dict[str, KnownFile], samples: Any
+    ) -> None:
+        """What has changed in its place on a sure volume goes along with its path,
+        unless its file has moved, or that at its path is the file of another one."""
+        inodes = {(os.stat(path).st_ino, samples[path]) for path in samples}
+        for item in old.values():
+            path, now = item.file.path, samples.get(item.file.path, item.sample)
+            is_same = item.file.volume == self.world.volume_at(path)
+            is_sure = is_same and item.file.volume.startswith(catalogd.SURE_IDS)
+            has_moved = (item.file.inode, item.sample) in inodes
+            has_changed = now != item.sample and not has_moved
+            if item.state == "here" and is_sure and has_changed:
+                holder = here[path]
+                was = old.get(holder.id)
+                is_moved = was and was.state != "gone" and was.sample == now
+                assert holder.id == item.id or holder.is_touched or is_moved
+
+    def check_returned(
+        self, old: dict[str, KnownFile], here: dict[str, KnownFile], samples: Any
+    ) -> None:
+        """An entry is itself again once its file is back."""
+        ids = {item.id for item in here.values()}
+        for item in old.values():
+            is_back = item.sample in self.at_place(item, samples)
+            if item.state == "offline" and is_back and not self.is_cloned(item):
+                equal = [path for path in samples if samples[path] == item.sample]
+                is_kept = all(here[path].is_touched for path in equal)
+                assert item.id in ids or is_kept
+
+    def check_twins(self, merged: Any) -> None:
+        """An untouched entry takes the file of another one only if its own is gone."""
+        samples = self.world.samples()
+        for item, _ in merged:
+            if not item.is_touched and item.id in self.places:
+                _, disk, _ = self.places[item.id]
+                assert disk is None or any(self.mounted_as(disk))
+                assert item.sample not in self.at_place(item, samples)
+
+    def is_cloned(self, item: KnownFile) -> bool:
+        _, disk, _ = self.places[item.id]
+        return disk is not None and disk.is_cloned
+
+    def mounted_as(self, disk: Disk) -> list[Disk]:
+        """This disk and its clones, if they are mounted."""
+        disks = [other for other in self.world.disks if other.point]
+        return [other for other in disks if other is disk or other.id == disk.id != ""]
+
+    def at_place(self, item: KnownFile, samples: dict[str, str]) -> list[str]:
+        """The contents at the place of an entry, on its disk and clones of it."""
+        known, disk, path = self.places.get(item.id, (item, None, ""))
+        if known.file.path != item.file.path or not path:
+            return []
+        disks = self.mounted_as(disk) if disk else []
+        tops = [self.world.place(other) for other in disks]
+        tops += [] if disk else [self.world.library]
+        paths = [os.path.join(top, path) for top in tops]
+        return [samples[path] for path in paths if path in samples]
+
+    def note_places(self) -> None:
+        for item in self.known():
+            if item.state == "here":
+                disk = self.world.disk_of(item.file.path)
+                top = self.world.place(disk) if disk else self.world.library
+                path = os.path.relpath(item.file.path, top)
+                self.places[item.id] = item, disk, path
 
     def check_touched(self, before: Any) -> None:
         old, ages = before

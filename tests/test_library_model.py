@@ -1,9 +1,9 @@
 """Whatever people do to their disks, an id stays with its file.
 
 A model of roots, disks and files is changed at random and scanned now and then. It
-knows which content each id was given to first, and holds `compare` to that: with all
-files, as of folders that are polled, and with those of the folders that have changed,
-as of folders that are watched.
+knows which content each id was given to first, and holds `find_changes` to that: with
+all files, as of folders that are polled, and with those of the folders that have
+changed, as of folders that are watched.
 """
 
 import dataclasses
@@ -175,7 +175,7 @@ class World:
         read = {root: tree and dataclasses.replace(tree) for root, tree in read.items()}
         known = [item for item in self.known.values() if self.concerns(item, read)]
         are_lost = any(item.state != "here" for item in self.known.values())
-        changes = catalogd.compare(
+        changes = catalogd.find_changes(
             known, read, self.read_all, forget_before, self.equal, are_lost
         )
         self.before = {root: (tree, self.mounted[root]) for root, tree in trees.items()}

@@ -1,4 +1,4 @@
-"""The scanner: `walk`, `compare`, and both with a real store."""
+"""The scanner: `walk`, `find_changes`, and both with a real store."""
 
 import contextlib
 import ctypes
@@ -77,7 +77,7 @@ def compare(
 
     disk = {found.library_folder: found for found in trees}
     before = more.pop("forget_before", "2020-01-01T00:00:00")
-    changes = catalogd.compare(
+    changes = catalogd.find_changes(
         items, {**disk, **more.pop("roots", {})}, read, before, **more
     )
     told = {found.path: "new" for found, _ in changes.added}
@@ -96,12 +96,12 @@ def test_files_that_have_not_changed_are_not_read() -> None:
         raise AssertionError(files)
 
     trees = {ROOT: tree(A, B)}
-    changes = catalogd.compare([known("1", A), known("2", B)], trees, read, "")
+    changes = catalogd.find_changes([known("1", A), known("2", B)], trees, read, "")
     assert not any(changes)
 
 
 def test_a_first_scan_adds_all_files_before_it_reads_them() -> None:
-    changes = catalogd.compare([], {ROOT: tree(A, B)}, lambda files: {}, "")
+    changes = catalogd.find_changes([], {ROOT: tree(A, B)}, lambda files: {}, "")
     assert [(found.path, content) for found, content in changes.added] == [
         ("/games/a.nsp", None),
         ("/games/b.nsp", None),
@@ -150,13 +150,40 @@ MOVES = [
     (
         "three in a circle, with a new one in the place of the first",
         [known("1", A, "one"), known("2", B, "two")],
-        [
-            B._replace(size=A.size, mtime=1, inode=1),
-            C._replace(size=7),
-            A._replace(size=1),
-        ],
+        [B._replace(inode=A.inode), C._replace(inode=B.inode), A._replace(inode=1)],
         {B.path: "one", C.path: "two", A.path: "three"},
         {"1": B.path, "2": C.path, A.path: "new"},
+    ),
+    (
+        "changed in its place, though there is a copy of what it was",
+        [known("1", A, "one", is_touched=1), known("2", C, "one")],
+        [A._replace(size=99), B, C],
+        {A.path: "two", B.path: "one"},
+        {"1": A.path, B.path: "new"},
+    ),
+    (
+        "renamed, with a new file in its place and a copy",
+        [known("1", A, "one")],
+        [A._replace(inode=1), B, C._replace(inode=A.inode)],
+        {A.path: "two", B.path: "one", C.path: "one"},
+        {"1": C.path, A.path: "new", B.path: "new"},
+    ),
+    (
+        "changed in its place to what was there before another one that is gone",
+        [known("1", A, "one", state="gone"), known("2", A, "two", is_touched=1)],
+        [A._replace(size=99)],
+        {A.path: "one"},
+        {"2": A.path},
+    ),
+    (
+        "one of a disk without an id that is mounted elsewhere",
+        [
+            known("1", A._replace(volume="uuid:other"), "one"),
+            known("2", B._replace(volume="mount:p"), "one", state="offline"),
+        ],
+        [C._replace(inode=B.inode, volume="mount:q")],
+        {C.path: "one"},
+        {"2": C.path, "1": "offline"},
     ),
     (
         "one moved over another",
@@ -468,17 +495,56 @@ def test_what_somebody_touched_takes_the_place_of_what_nobody_did(
     assert told == expected
 
 
+TAKES: list[tuple[FoundFile, dict[str, Any], catalogd.Tree | None, str]] = [
+    (A, {}, tree(C), "2"),
+    (A, {"is_touched": 1}, None, "2"),
+    (A, {}, None, ""),
+    (A._replace(volume="uuid:other"), {}, tree(C), ""),
+    (A, {"state": "offline"}, tree(C), ""),
+    (A._replace(volume="mount:1"), {}, tree(C, volume="mount:1"), ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("own", "facts", "found", "ended"),
+    TAKES,
+    ids=[
+        "gone",
+        "touched",
+        "unread",
+        "away",
+        "back without it",
+        "perhaps another disk",
+    ],
+)
+def test_an_untouched_entry_takes_the_file_of_another_one_only_if_its_own_is_gone(
+    own: FoundFile, facts: dict[str, Any], found: catalogd.Tree | None, ended: str
+) -> None:
+    copy = file("/other/a.nsp", folder="/other")
+    items = [known("1", own, "one", **facts), known("2", copy, "one")]
+    told = compare(
+        items,
+        tree(copy, root="/other"),
+        contents={copy.path: "one"},
+        equal=lambda samples: items[1:],
+        roots={ROOT: found},
+    )
+    assert [id for id in told if told[id] == "merged into 1"] == [*ended]
+
+
 @pytest.mark.parametrize(("count", "missing"), [(29, 40), (30, 121), (30, 120)])
 def test_many_files_that_are_missed_at_once_are_marked(
     count: int, missing: int
 ) -> None:
     files = [file(f"/games/{number}.nsp") for number in range(missing)]
     items = [known(str(number), row) for number, row in enumerate(files)]
-    for found in (tree(*files[count:]), part("/games", *files[count:])):
-        read = Mock(return_value={})
-        (*_, last) = catalogd.compare(items, {ROOT: found}, read, "").gone
+    for found in (tree(*files[count:]), part("/games", *files[count:]), None):
+        counts = {"/games": missing, "/other": 1}
+        (*_, last) = catalogd.mark_losses(items[:count], {"/games": found}, counts)
         is_marked = last.file.volume.startswith(catalogd.LOST)
-        assert is_marked == (count >= 30 and missing == 120)
+        assert is_marked == bool(
+            count >= 30 and missing == 120 and found and found.is_whole()
+        )
 
 
 # Some of the folders in a library folder
@@ -1104,9 +1170,9 @@ def test_folders_are_compared_again_each_hour_for_what_is_to_be_forgotten(
     clock.now += 3600  # the clock is believed from then on
     scanner.scan()
     compared: list[Any] = []
-    compare = catalogd.compare
+    find = catalogd.find_changes
     monkeypatch.setattr(
-        catalogd, "compare", lambda *given: compared.append(given) or compare(*given)
+        catalogd, "find_changes", lambda *given: compared.append(given) or find(*given)
     )
     for seconds, times in ((60, 0), (3600, 1), (60, 1), (3600, 2)):
         clock.now += seconds
