@@ -188,6 +188,11 @@ except ModuleNotFoundError as error:
         f"catalogd: the package {error.name} is missing. Run 'uv run catalogd.py' or"
         f" 'pipx run ./catalogd.py', or first: {install}"
     ) from None
+if sqlite3.sqlite_version_info < (3, 38):  # which has the operator ->>
+    raise SystemExit(
+        f"catalogd: the SQLite of this Python is {sqlite3.sqlite_version}, and 3.38 or"
+        " later is needed. 'uv run --managed-python catalogd.py' brings its own."
+    )
 
 __version__ = "0.4.0"
 RELEASED = "2026-11-24"  # a clock that tells an earlier day is wrong
@@ -1036,6 +1041,7 @@ def is_bundled() -> bool:
 
 
 PROGRAM = program_name(sys.argv[0])
+IS_PACKAGED = os.path.isdir("/usr/share/doc/catalogd")  # by Debian's package
 
 
 # Settings: parsers of options ---
@@ -1058,8 +1064,11 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
 
 def folder_list(text: str) -> tuple[str, ...]:
     """Return the folders, one on each line. :raises ValueError: one is mistyped."""
-    found = tuple(line.strip() for line in text.splitlines() if line.strip())
-    return tuple(map(folder_path, found))
+    folders = tuple(line.strip() for line in text.splitlines() if line.strip())
+    for folder in folders:
+        if re.search(r"[,;]\s*(/|[A-Za-z]:[\\/])", folder):
+            raise ValueError("is several folders: write one on each line", folder)
+    return tuple(map(folder_path, folders))
 
 
 def folder_path(text: str) -> str:
@@ -1095,14 +1104,17 @@ NOTICE_WORD = re.compile(r"^(discord|gotify|json|ntfy)\+")  # the form of a noti
 
 
 def secret_addresses(text: str) -> tuple[str, ...]:
-    """Return addresses, one on each line. :raises ValueError: one is mistyped."""
-    found = tuple(text.split())
-    for one in found:
-        has_name = "@" in one.partition("://")[2].partition("/")[0]
-        address = NOTICE_WORD.sub("", one)
-        if not is_web_address(address) or not one.isascii() or has_name:
-            raise ValueError("is not like https://ntfy.sh/my-topic")
-    return found
+    """Return addresses, one on each line. :raises ValueError: one is mistyped: its
+    number is told, as a part of it may be secret."""
+    addresses = tuple(text.split())
+    for number, address in enumerate(addresses, 1):
+        where = f"address {number}"
+        if "@" in address.partition("://")[2].partition("/")[0]:
+            raise ValueError("has a user or a password, which are not taken", where)
+        is_known = is_web_address(NOTICE_WORD.sub("", address))
+        if not is_known or not address.isascii():
+            raise ValueError("is not like https://ntfy.sh/my-topic", where)
+    return addresses
 
 
 def ip_address(text: str) -> str:
@@ -1254,7 +1266,7 @@ class Settings:
                 values[fields[name].name] = fields[name].metadata["parse"](text)
             except ValueError as error:
                 fault, wrong = (*error.args, text)[:2]  # perhaps one line of several
-                shown = "an address" if key == "notify" else repr(wrong)
+                shown = wrong if key == "notify" else repr(wrong)
                 raise BadSetting(f"{where}: {shown} {fault}.") from error
         return cls(**values)
 
@@ -5758,7 +5770,7 @@ class Watcher:
         self._real_path = os.path.realpath(self.folder)
         self._mounts = mounts(self._real_path)
         if not self._mounts:
-            return self.stop(f"there is no {MOUNT_TABLE}")
+            return self.stop(f"{MOUNT_TABLE} does not tell what is mounted there")
         if remote := {mount.kind for mount in self._mounts} - LOCAL_FILE_SYSTEMS:
             return self.stop(f"a file system there is {min(remote)}")
         self._began = time.monotonic()
@@ -8774,6 +8786,8 @@ class Web:
         self.backups = Backups(database.path, database.clock, settings)
         self.consoles = Consoles(store, settings)
         self.health = Health(scanner, self.backups, self.consoles)
+        # The INI file of `serve`, for admins to find; "" for none, None in the demo.
+        self.settings_file: str | None = None
         self.translations, self.health.languages = languages or ({}, {})
         for line in self.health.languages.values():
             log.warning("%s", line)
@@ -9113,6 +9127,8 @@ class SignInCalls(Calls):
             account = {"name": caller.name, "admin": caller.admin}
             if caller.age != EVERYTHING:
                 account["age"] = caller.age
+            if caller.admin:
+                account["settings"] = self.web.settings_file or "catalogd.ini"
             with contextlib.suppress(NotFound, Forbidden):
                 account["inbox"] = self.inbox.facts(caller)
         needs_setup = not caller and not self.accounts.exist()
@@ -11534,8 +11550,8 @@ WORDS = {
     "dismissName": "Dismiss {name}",
     "wasAdded": "Added as {name}",
     "wasThere": "Already there as {name}",
-    "noInbox": "To add games from this page, name a folder for them in the settings,"
-    " such as “inbox = /srv/games/Inbox” below [library].",
+    "noInbox": "To add games from this page, name a folder for them in {file}, such as"
+    " “inbox = /srv/games/Inbox” below [library], and restart catalogd.",
     "firstSteps": {
         "files": "Find your games",
         "device": "Add a device",
@@ -12094,7 +12110,9 @@ JS = r""""use strict";
 // What the server sends. Times are UTC, such as "2026-01-31T18:05:59".
 
 /** @typedef {{types: string[], max_cover_bytes: number}} Inbox */
-/** @typedef {{name: string, admin: boolean, age?: number, inbox?: Inbox}} Account
+/** @typedef {{
+ *   name: string, admin: boolean, age?: number, inbox?: Inbox, settings?: string,
+ * }} Account
  * `age`: it sees titles from this age on, or every title; `inbox`: what it may add */
 /** @typedef {Account & {id: number, created_at: string}} ListedAccount */
 /** @typedef {{id: string, maker: string, name: string | null, admin: boolean,
@@ -17440,7 +17458,9 @@ function renderFolders() {
       state.account.admin &&
         button(WORDS.scanNow, startScan, {"aria-disabled": scanning ? "true" : null}),
     ),
-    state.account.admin && !state.account.inbox && h.p("meta", WORDS.noInbox),
+    state.account.admin &&
+      !state.account.inbox &&
+      h.p("meta", WORDS.noInbox(state.account.settings)),
   );
 }
 
@@ -18371,7 +18391,10 @@ def read_translations(data_dir: str) -> tuple[dict[str, Translation], dict[str, 
 WILDCARDS = {"": (4, 6), "0.0.0.0": (4,), "::": (6,)}  # hosts, with versions of IP
 LISTEN_HINTS = {
     errno.EADDRINUSE: "Another catalogd? Try --port 8080, or port in the INI.",
-    errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
+    errno.EACCES: "A port below 1024 needs root."
+    " The service of Debian's package gets it by the drop-in port-80.conf."
+    if IS_PACKAGED
+    else "A port below 1024 needs root. Try --port 8080, or port in the INI.",
     10013: "Windows or another program keeps this port: 'netsh interface ipv4 show"
     " excludedportrange tcp' lists what it keeps. Try --port 8080, or port in the INI.",
 }
@@ -18657,6 +18680,17 @@ def notify(*states: str) -> None:
 # Service: addresses ---
 
 
+def settings_texts(config: str) -> list[str]:
+    """Return which settings are read, and a file beside the program that is not.
+    :param config: the path of the INI file, "" for none"""
+    is_there = os.path.exists(config)
+    texts = [config if is_there else f"{config or 'no file'} (not there: the defaults)"]
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "catalogd.ini")
+    if os.path.exists(beside) and not (is_there and os.path.samefile(beside, config)):
+        texts.append(f"{beside} is not read: name it with --config")
+    return texts
+
+
 @logged_problems("The addresses could not be printed")
 def greet(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
     """Print what is served, where, and how to create the first account.
@@ -18664,6 +18698,8 @@ def greet(server: Server, scanner: Scanner, web: Web, open: bool = False) -> Non
     addresses = list(page_addresses(server, web.settings))
     first = addresses[0]
     print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
+    if web.settings_file is not None:
+        print("Settings:", *settings_texts(web.settings_file), sep="\n    ")
     print("Open in a browser:", *addresses, sep="\n    ")
     if "//ADDRESS:" in first:
         print("ADDRESS is the machine that runs this container. Set [server] base_url.")
@@ -18959,24 +18995,37 @@ def port_of(text: str) -> int:
 # Commands: settings and data folder ---
 
 
+def own_folder(folder_of: Callable[..., str]) -> str:
+    """Return a folder of this user, "" for one without a home, as in a container.
+
+    :param folder_of: a function of platformdirs. It raises RuntimeError then, or
+        returns a path that begins with "~" (before 4.4)."""
+    with contextlib.suppress(RuntimeError):
+        folder = folder_of("catalogd", appauthor=False)
+        return "" if folder.startswith("~") else folder
+    return ""
+
+
 def default_config_file() -> str:
-    folder = platformdirs.user_config_dir("catalogd", appauthor=False)
-    return os.environ.get("CATALOGD_CONFIG") or os.path.join(folder, "catalogd.ini")
+    folder = own_folder(platformdirs.user_config_dir)
+    usual = folder and os.path.join(folder, "catalogd.ini")
+    return os.environ.get("CATALOGD_CONFIG") or usual
 
 
 def default_data_folder() -> str:
-    folder = platformdirs.user_data_dir("catalogd", appauthor=False)
+    folder = own_folder(platformdirs.user_data_dir)
     return os.environ.get("CATALOGD_DATA_DIR") or folder
 
 
 def common_arguments() -> list[Argument]:
     """Return the arguments that every command has."""
     config, data = default_config_file(), default_data_folder()
-    ini_help = f"INI file (default: {config})"
-    help = f"folder of the database (default: {data})"
+    ini_help = f"INI file (default: {config or 'none'})"
+    help = f"folder of the database (default: {data or 'none, as you have no home'})"
+    folder: Any = {"type": os.path.abspath, "default": data, "required": not data}
     return [
         argument("--config", ini_help, metavar="FILE", default=config),
-        argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
+        argument("--data-dir", help, metavar="DIR", **folder),
     ]
 
 
@@ -19105,6 +19154,7 @@ def serve_store(args: argparse.Namespace, settings: Settings, store: Store) -> b
         scanner = Scanner(store, settings)
         languages = read_translations(store.database.folder)
         web = Web(store, settings, scanner, languages)
+        web.settings_file = args.config
         server = listen(web, args.also)
         tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
         with service_file(server, web):
@@ -19460,8 +19510,8 @@ def notify_test(args: argparse.Namespace) -> int:
 @command("check")
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and port, and print what to do."""
-    settings, path = read_settings(args), args.config
-    read = path if os.path.exists(path) else f"the defaults, without {path}"
+    settings = read_settings(args)
+    read = "; ".join(settings_texts(args.config))
     rows = [("version", f"ok: catalogd {__version__}"), ("settings", f"ok: {read}")]
     service = running_service(args.data_dir)
     become_owner(args.data_dir)

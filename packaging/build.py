@@ -55,7 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.umask(0o022)
     options.to.mkdir(parents=True, exist_ok=True)
     is_release = "release" in options.form
-    rows = []
     for form in FORMS if is_release else options.form or usual_forms():
         try:
             made = build(form, options.to)
@@ -64,15 +63,20 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise
             print(f"{form} is left out. {problem}", file=sys.stderr)
             continue
-        for path in made:
-            rows.append(
-                f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
-            )
-            print(path)
-    (options.to / "SHA256SUMS").write_text("".join(rows), newline="\n")
+        print(*made, sep="\n")
+    (options.to / "SHA256SUMS").write_text(sums(options.to), newline="\n")
     if is_release:
         (options.to / "notes.md").write_text(notes(), encoding="utf-8", newline="\n")
     return 0
+
+
+def sums(folder: Path) -> str:
+    """Return the lines of SHA256SUMS for all files of a folder, also of other runs."""
+    others = ("SHA256SUMS", "notes.md")
+    files = [path for path in sorted(folder.iterdir()) if path.name not in others]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    names = [path.name for path in files]
+    return "".join(map("{}  {}\n".format, digests, names))
 
 
 def build(form: str, to: Path) -> list[Path]:

@@ -54,6 +54,13 @@ def test_the_sums_are_those_of_all_files(release: pathlib.Path) -> None:
     assert {path.suffix for path in files} >= {".deb", ".gz", ".pyz", ".whl"}
 
 
+def test_the_sums_are_also_of_what_was_built_before(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "catalogd.deb").write_bytes(b"before")
+    run(sys.executable, TOP / "packaging/build.py", "pyz", "--to", tmp_path)
+    rows = (tmp_path / "SHA256SUMS").read_text().splitlines()
+    assert [row.split("  ")[1] for row in rows] == ["catalogd.deb", "catalogd.pyz"]
+
+
 def test_the_same_tree_gives_the_same_bytes(
     release: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

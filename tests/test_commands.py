@@ -386,6 +386,51 @@ def test_the_default_data_folder_is_the_users(
     assert (tmp_path / "usual" / "catalogd.db").exists()
 
 
+@pytest.mark.parametrize("is_old", [True, False])
+def test_who_has_no_home_names_the_folders(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: pathlib.Path,
+    is_old: bool,
+) -> None:
+    """As in a container. Before 4.4, platformdirs gave a path that begins with "~"."""
+
+    def folder(name: str, appauthor: bool) -> str:
+        if is_old:
+            return f"~/.config/{name}"
+        raise RuntimeError("could not determine the home directory")
+
+    for name in ("user_config_dir", "user_data_dir"):
+        monkeypatch.setattr(catalogd.platformdirs, name, folder)
+    for name in ("CATALOGD_CONFIG", "CATALOGD_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    assert catalogd.main(["user", "list"]) == 2
+    assert "arguments are required: --data-dir" in capsys.readouterr().err
+    assert (
+        catalogd.main(["check", "--data-dir", str(tmp_path)]) == 1
+    )  # it has no library folder
+    assert "settings  ok: no file (not there: the defaults" in capsys.readouterr().out
+
+
+def test_settings_beside_the_program_that_are_not_read_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    beside, other = tmp_path / "catalogd.ini", tmp_path / "other.ini"
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "catalogd.py")])
+    other.touch()
+    assert catalogd.settings_texts(str(other)) == [str(other)]
+    beside.touch()
+    told = f"{beside} is not read: name it with --config"
+    assert catalogd.settings_texts(str(other)) == [str(other), told]
+    assert catalogd.settings_texts(str(beside)) == [str(beside)]
+
+
+def test_an_old_sqlite_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 2))
+    with pytest.raises(SystemExit, match="and 3.38 or later is needed"):
+        runpy.run_path(PROGRAM)
+
+
 def test_a_data_folder_that_cannot_be_used_is_one_line(
     refused: Run, library: Library
 ) -> None:
@@ -988,6 +1033,7 @@ def test_serve_prints_what_it_serves_and_where_and_ends_on_sigterm(
     assert b'"success": true' in get(f"{server.address}healthz")
     assert re.fullmatch(
         rf"catalogd \S+ serves\n    {re.escape(str(library.folder))}\n"
+        r"Settings:\n    \S+/catalogd.ini \(not there: the defaults\)\n"
         r"Open in a browser:\n    (http://127.0.0.1:\d+/)\n"
         r"There is no account yet. Create the first one with this link:\n"
         r"    \1#setup=(\w{4}-\w{4}-\w{4})\nSetup code: \2\n"
@@ -1147,7 +1193,10 @@ def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -
 @pytest.mark.parametrize(
     ("number", "hint"),
     [
-        (errno.EACCES, "A port below 1024 needs root or the drop-in port-80.conf."),
+        (
+            errno.EACCES,
+            "A port below 1024 needs root. Try --port 8080, or port in the INI.",
+        ),
         (errno.EADDRNOTAVAIL, "Check --host, or host in the INI."),
     ],
 )
@@ -2119,7 +2168,7 @@ def test_a_machine_on_which_nothing_was_served_yet_lacks_a_folder_alone(
     listen = catalogd.open_socket  # another program may have the usual port
     monkeypatch.setattr(catalogd, "open_socket", lambda host, port: listen(host, 0))
     code, rows = checked(capsys)
-    assert re.fullmatch("ok: the defaults, without /.+", rows["settings"])
+    assert re.fullmatch(r"ok: /\S+ \(not there: the defaults\)", rows["settings"])
     no_folder = "No library folder is set. Run '"
     assert (code, rows["folders"][: len(no_folder)]) == (1, no_folder)
     advice = f"'{catalogd.PROGRAM} serve' creates it."

@@ -249,7 +249,7 @@ def test_the_map_of_the_program_is_that_of_its_sections() -> None:
     text = DOCS["contributing.md"]
     assert maker["mapped"](text, program) == text
     [sections] = re.findall(
-        r"(?m)^Settings   .*\n(?:\w+ +.*\n)+", catalogd.__doc__ or ""
+        r"(?m)^Problems   .*\n(?:\w+ +.*\n)+", catalogd.__doc__ or ""
     )
     assert re.findall(r"(?m)^\| \[(\w+)\]", text) == re.findall(r"(?m)^\w+", sections)
 

@@ -84,6 +84,13 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(ini: pathlib.Path) -
         ("server", "port", "65536", "is not from 0 to 65535"),
         ("library", "folders", "games", "needs a whole path, without quotes"),
         ("library", "folders", "~/Games", "needs a whole path, without quotes"),
+        ("library", "folders", "/a, /b", "is several folders: write one on each line"),
+        (
+            "library",
+            "folders",
+            r"D:\a;E:\b",
+            "is several folders: write one on each line",
+        ),
         ("library", "folders", '"/srv/my games"', "needs a whole path, without quotes"),
         ("library", "inbox", "Inbox", "needs a whole path, without quotes"),
         ("library", "inbox", "~/Games/Inbox", "needs a whole path, without quotes"),

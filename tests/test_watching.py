@@ -401,7 +401,11 @@ def mount(kind: str) -> catalogd.Mount:
     ("name", "value", "reason"),
     [
         ("platform", "win32", "this system is not Linux"),
-        ("mounts", lambda folder: [], "there is no /proc/self/mountinfo"),
+        (
+            "mounts",
+            lambda folder: [],
+            "/proc/self/mountinfo does not tell what is mounted there",
+        ),
         ("mounts", lambda folder: [mount("nfs4")], "a file system there is nfs4"),
         ("ctypes", FullSystem, "it has more folders than fs.inotify.max_user_watches"),
         ("ctypes", FullProcess, "fs.inotify.max_user_instances is reached"),

@@ -986,7 +986,7 @@ def test_me_before_signing_in(browser: webtest.TestApp, key: str) -> None:
 
 
 def test_me_after_signing_in(signed_in: webtest.TestApp) -> None:
-    account = {"name": "anna", "admin": True}
+    account = {"name": "anna", "admin": True, "settings": "catalogd.ini"}
     me = {**ME, "account": account, "needs_setup": False}
     assert signed_in.get("/web/me").json == me
 
@@ -1000,7 +1000,8 @@ def test_the_first_account_is_made_with_the_printed_code_as_people_write_it(
         "password": PASSWORD,
     }
     assert browser.post_json("/web/setup", fields).json == {"success": True}
-    assert browser.get("/web/me").json["account"] == {"name": "anna", "admin": True}
+    account = {"name": "anna", "admin": True, "settings": "catalogd.ini"}
+    assert browser.get("/web/me").json["account"] == account
 
 
 @pytest.mark.parametrize(
