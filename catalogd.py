@@ -272,6 +272,7 @@ SENTENCES = {
     "inbox_offline": "The disk of the inbox is offline.",
     "inbox_full": "The disk of the inbox needs {size} more for this and other uploads.",
     "inbox_failed": "The inbox cannot be written: {why}.",
+    "inbox_missing": "The folder of the inbox is missing. Create it on the server.",
     "inbox_is_file": "It is no plain folder",
     "many_uploads": {
         "other": "You have {count} unfinished uploads. Finish or remove one first.",
@@ -7143,6 +7144,8 @@ class Inbox:
                 unlinked_path(self.folder, os.path.relpath(self.path, self.folder))
                 yield
         except OSError as error:
+            if error.errno == errno.ENOENT:
+                raise StorageFailed("inbox_missing") from error
             kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
             why = error.strerror or say("inbox_is_file")
             raise kind("inbox_failed", why) from error
@@ -9116,6 +9119,12 @@ class Calls:
         return bottle.HTTPResponse(b"", 200, headers)
 
 
+def page_account(caller: Caller) -> Row:
+    """Return what the page shows of the account that it is signed in to."""
+    age = {} if caller.age == EVERYTHING else {"age": caller.age}
+    return {"name": caller.name, "admin": caller.admin, **age}
+
+
 class SignInCalls(Calls):
     """Setup, passwords and sessions."""
 
@@ -9124,9 +9133,7 @@ class SignInCalls(Calls):
         secret, caller = session(self.accounts)
         account: Row | None = None
         if caller:
-            account = {"name": caller.name, "admin": caller.admin}
-            if caller.age != EVERYTHING:
-                account["age"] = caller.age
+            account = page_account(caller)
             if caller.admin:
                 account["settings"] = self.web.settings_file or "catalogd.ini"
             with contextlib.suppress(NotFound, Forbidden):
@@ -9667,6 +9674,7 @@ class QueueCalls(Calls):
             "scan": scan_state(self.scanner, caller.age),
             "sent": self.queue.sent_version(),
             "entries": self.entries.version(),
+            "account": page_account(caller),
         }
         if caller.age != EVERYTHING:  # versions tell of changes of what is hidden
             parts["sent"] = self.queue.sent(caller.account)
@@ -10207,7 +10215,14 @@ HTML = r"""<!doctype html>
 <link rel="stylesheet" href="style.css">
 <script src="script.js" defer></script>
 <body>
-<div id="app"><noscript><p>This page needs JavaScript.</p></noscript></div>
+<div id="app"></div>
+<div id="drafts" hidden></div>
+<div id="trouble">
+<h1>catalogd</h1>
+<p>This page needs JavaScript, and Chrome or Edge 105, Firefox 115 or Safari 15.4, or
+later.</p>
+<a class="button" href="./">Try again</a>
+</div>
 </body>
 </html>
 """
@@ -10453,6 +10468,12 @@ input[type="checkbox"] {
 .art .cover:first-child { rotate: -9deg; translate: 0 .6rem; }
 .art .cover:nth-child(2) { z-index: 1; scale: 1.12; }
 .art .cover:last-child { rotate: 9deg; translate: 0 .6rem; }
+
+#trouble { /* at once, or where the script has not begun after three seconds */
+  padding: 30vh 1rem 0; text-align: center; animation: appear 1ms 3s backwards;
+}
+#trouble p { margin: .5rem auto 1.25rem; max-width: 26rem; }
+@keyframes appear { from { visibility: hidden; } }
 
 /* Signing in */
 .door {
@@ -11429,6 +11450,8 @@ WORDS = {
     "reconnecting": "Reconnecting to the server",
     "unreachable": "The server cannot be reached.",
     "failed": "Something went wrong. Try again.",
+    "broken": "This page has a mistake, and cannot be shown. Load it again.",
+    "inEnglish": "{language} could not be loaded, so the page is in English. {why}",
     "problems": {
         "own_disk": "on its computer's own disk",
         "bad_target": "That is no address of a console. Example: 192.168.1.20",
@@ -12199,7 +12222,7 @@ JS = r""""use strict";
  * how many are kept */
 /** @typedef {{
  *   version: string, released: string, releases: string, folders: Folder[],
- *   backup: Backup, faults: (Sentence & {id: string})[],
+ *   backup: Backup, faults: (Sentence & {about: string, id: string})[],
  * }} Health of the server */
 /** @typedef {{
  *   path: string, since: string, entries: number, id: string, missing: boolean,
@@ -12330,7 +12353,14 @@ function speak(language, {about = {}, words, sentences}) {
 async function speakBest(languages = {}) {
   Object.assign(LANGUAGES, languages);
   const best = bestLanguage();
-  if (best !== "en-GB") speak(best, await call("GET", `languages/${best}.json`));
+  if (best === "en-GB") return;
+  try {
+    speak(best, await call("GET", `languages/${best}.json`));
+  } catch (error) {
+    speak("en-GB", ENGLISH);
+    const again = {label: WORDS.tryAgain, act: () => speakBest()};
+    toast(WORDS.inEnglish(LANGUAGES[best], explain(error)), true, again);
+  }
 }
 
 /** The chosen language, else the first of the browser's that there are words in. */
@@ -12432,7 +12462,7 @@ function entryName(name) {
 
 const SVG_TAGS = new Set(["svg", "path", "circle", "rect", "text", "g"]);
 const LIVE_PROPS = new Set(["value", "checked"]); // which people change too
-const OWN_PROPS = new Set(["key", "reuse", "from"]); // not the document's
+const OWN_PROPS = new Set(["key", "reuse", "from", "drawn"]); // not the document's
 
 /** A function for each tag: `h.p("meta", child, ...)` is short for
  * `h.p({class: "meta"}, child, ...)`. A child that is null or false becomes empty text,
@@ -12479,12 +12509,13 @@ function keyOf(node) {
 
 /** Change the children of `parent` to match, and keep the nodes that can stay. */
 function patch(parent, vnodes) {
-  const keys = new Set(vnodes.map(vnode => vnode.props.key));
+  const keys = keysOf(vnodes);
   const keyed = new Map();
   for (const node of parent.childNodes) if (keyOf(node)) keyed.set(keyOf(node), node);
   let next = parent.firstChild;
   for (const vnode of vnodes) {
     const known = keyed.get(vnode.props.key);
+    keyed.delete(vnode.props.key);
     while (next && isObsolete(next, known, keys) && !canReuse(next, known, vnode))
       next = removeNode(next);
     const node = known || (canShow(next, vnode, keys) ? next : createNode(vnode));
@@ -12493,6 +12524,16 @@ function patch(parent, vnodes) {
     updateNode(node, vnode);
   }
   while (next) next = removeNode(next);
+}
+
+/** The keys of siblings. Each is there once: a second one is a mistake of ours. */
+function keysOf(vnodes) {
+  const keys = new Set();
+  for (const {key} of vnodes.map(vnode => vnode.props)) {
+    if (key && keys.has(key)) console.error(`Two siblings have the key ${key}.`);
+    keys.add(key);
+  }
+  return keys;
 }
 
 /** Whether to remove a node. One without a key goes when a known node takes its place,
@@ -12517,11 +12558,11 @@ function canShow(node, vnode, keys) {
 
 /** A form that somebody has typed in is the same node again: that keeps its values. */
 function createNode({tag, props}) {
-  if (tag === "form" && state.drafts.has(props.key)) return state.drafts.get(props.key);
   if (tag === "#text") return document.createTextNode("");
-  return SVG_TAGS.has(tag)
-    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
-    : document.createElement(tag);
+  if (SVG_TAGS.has(tag))
+    return document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const kept = tag === "form" && formOf(props.key);
+  return kept && isDraft(kept) ? kept : document.createElement(tag);
 }
 
 function updateNode(node, vnode) {
@@ -12549,11 +12590,16 @@ function updateNode(node, vnode) {
 function setProp(node, name, value) {
   if (OWN_PROPS.has(name)) return;
   if (/^(on|default)/.test(name)) node[name] = value ?? "";
-  else if (name === "style")
-    for (const each in value) node.style.setProperty(each, value[each]);
+  else if (name === "style") setStyle(node.style, value || {});
   else if (LIVE_PROPS.has(name)) setLiveProp(node, name, value);
   else if (value === false || value == null) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : visible(value));
+}
+
+/** @param {CSSStyleDeclaration} style */
+function setStyle(style, properties) {
+  for (const name of [...style]) if (!(name in properties)) style.removeProperty(name);
+  for (const name in properties) style.setProperty(name, properties[name]);
 }
 
 /** Set a property only where it differs, so that the caret stays where it is. That of
@@ -12565,7 +12611,10 @@ function setLiveProp(node, name, value) {
 function removeNode(node) {
   const next = node.nextSibling;
   if (node.open) node.close(); // a dialog gives the focus back
+  const isKept = form => isDraft(form) && node.contains(form);
+  const drafts = [...document.forms].filter(isKept);
   node.remove();
+  document.getElementById("drafts")?.append(...drafts);
   return next;
 }
 
@@ -12679,13 +12728,11 @@ function initialState() {
     invited: /** @type {Invitation | null} */ (null), // what that is for
     view: "library",
     library: {
-      search: stored("search"),
-      filter: stored("filter"), // one of FILTERS
-      more: stored("more"), // one of furtherFilters, or "" for all
+      search: "",
+      filter: "all", // one of FILTERS
+      more: "", // one of furtherFilters, or "" for all
       sort: stored("sort"),
       layout: stored("layout"), // "" until somebody chose one
-      grid: {columns: 1, columnWidth: 0, height: 0, lines: 1, pitch: 0},
-      rows: [0, 0], // in the document: the first, and the one after the last
       selecting: false,
       selected: /** @type {Set<string>} */ (new Set()), // ids of titles
       lastSelected: "",
@@ -12711,8 +12758,6 @@ function initialState() {
 
     openForm: "", // name of the form that is open in a list or in the details
     problem: NO_PROBLEM, // why a form was refused
-    // Forms that somebody has typed in, by name, until they are submitted or cancelled:
-    drafts: /** @type {Map<string, HTMLFormElement>} */ (new Map()),
     filled: /** @type {any} */ ({}), // in to add a device, while the sheet is closed
     menu: "", // id of the one that was opened last
     busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
@@ -12777,9 +12822,6 @@ const STORED = {
   device: [{id: "", name: ""}],
   sort: ["name", /^(newest|size)$/],
   layout: ["", /^(covers|rows)$/],
-  search: ["", /^/],
-  filter: ["all", /^(unsent|recent|updates)$/],
-  more: ["", /^\w+$/],
   scrolled: ["0", /^\d+$/],
   invitation: ["", /^\w+$/],
   setupCode: ["", /^/],
@@ -12825,86 +12867,111 @@ function change(part, changes) {
 
 function draw() {
   drawing = false;
+  try {
+    drawPage();
+    showTrouble("");
+  } catch (error) {
+    console.error(error);
+    showTrouble(WORDS.broken);
+  }
+}
+
+function drawPage() {
   const focused = /** @type {HTMLElement} */ (document.activeElement || document.body);
-  const before = focusable();
-  /** @type {HTMLElement | null} */
-  const part = focused.closest("section, dialog, main");
-  patch(document.getElementById("app"), vnodes(renderPage()));
-  if (focused !== document.activeElement && focused.isConnected) focused.focus();
+  lastFocus.setStartBefore(focused);
+  const app = document.getElementById("app");
+  patch(app, vnodes(renderPage()));
+  if (!areTitlesPlaced()) patch(app, vnodes(renderPage())); // once more
+  if (focused !== document.activeElement && !isGone(focused)) focused.focus();
   for (const dialog of document.getElementsByTagName("dialog"))
     if (!dialog.open) dialog.showModal();
-  keepFocus(focused, before, part);
+  keepFocus(focused);
   document.title = visible(documentTitle());
   makeRoomForBar();
-  placeTitles();
   placeToasts();
 }
 
-/** @type {Element[]} */
-let opened = []; // first fields of the forms that are open
-let formOpener = {node: document.body, name: ""}; // what had the focus before those
+const lastFocus = document.createRange(); // stays where the node with the focus was
+/** @type {HTMLElement[]} */
+let beginnings = []; // of forms and steps, in the page as it was drawn last
+let formOpener = {node: document.body, name: ""}; // what had the focus before a form
+// A form that opens begins with a field, and the open step of one where Tab leads to:
+const STEP_FIELDS = ".step:not(.is-done) :not([type=radio]:not(:checked))";
 
-/** What can have the focus in the dialog on top or the page, in order.
- * @returns {HTMLElement[]} */
-function focusable() {
-  const top = [...document.getElementsByTagName("dialog")].at(-1) || document;
-  const selector = "a[href], button, input, select, textarea, summary, [autofocus]";
+/** @param {string} selector
+ * @returns {HTMLElement[]} that can have the focus, in order */
+function focusable(selector) {
+  const layer = [...document.querySelectorAll("#app dialog")].at(-1) || document;
+  const controls = "a[href], button, input, select, textarea, summary";
   /** @type {NodeListOf<HTMLElement>} */
-  const nodes = top.querySelectorAll(selector);
+  const nodes = layer.querySelectorAll(selector);
   const isShown = node => !node.closest(CLOSED_MENU);
-  return [...nodes].filter(node => node.tabIndex >= 0 && isShown(node));
+  return [...nodes].filter(
+    node => node.matches(controls) && node.tabIndex >= 0 && isShown(node),
+  );
 }
 
-/** A form that opens takes the focus, and gives it back. So does the next step of one.
- * When any other node goes, the focus goes to the next one in its part of the page that
- * does the same, or else to the heading of that part.
- * @param {HTMLElement} focused before the page was drawn
- * @param {HTMLElement[]} before what could have the focus then
- * @param {HTMLElement | null} part that held it */
-function keepFocus(focused, before, part) {
-  const now = focusable();
+/** A form that opens takes the focus. When the node with the focus is gone, that goes
+ * to the next step, back to what opened the form, to the next node in that part of the
+ * page that does the same, or else to the heading of that part.
+ * @param {HTMLElement} focused before the page was drawn */
+function keepFocus(focused) {
+  const before = beginnings;
+  beginnings = focusable(`[autofocus], ${STEP_FIELDS}`);
+  const begun = beginnings.filter(node => !before.includes(node));
   /** @type {any} */
-  const field = now.find(node => node.autofocus && !opened.includes(node));
-  opened = [...document.querySelectorAll("[autofocus]")];
+  const field = begun.find(node => node.autofocus);
   if (field) {
     formOpener = {node: focused, name: nameOf(focused)};
     field.focus();
     field.setSelectionRange?.(999, 999); // the caret goes to the end
-  } else if (!focused.isConnected && document.activeElement === document.body) {
-    const asked = now.find(node => isAsked(node) && !before.includes(node));
-    const at = before.indexOf(focused);
-    const near = [
-      ...before.slice(at + 1),
-      ...before.slice(0, Math.max(at, 0)).reverse(),
-    ];
-    const left = near.filter(node => now.includes(node) && part?.contains(node));
-    const same = left.find(node => keyOf(node) && keyOf(node) === keyOf(focused));
-    const back =
-      focused.closest("form") &&
-      now.find(node => node === formOpener.node || nameOf(node) === formOpener.name);
-    const next = asked || back || same || headingOf(part);
+  } else if (isGone(focused) && document.activeElement === document.body) {
+    const {node: opener, name} = formOpener;
+    const isOpener = node => node === opener || nameOf(node) === name;
+    const back = focused.closest("form") && focusable("*").find(isOpener);
+    const next = begun[0] || back || nextLike(focused);
     next?.focus({preventScroll: true});
   }
 }
 
-/** The heading of a part of the page, or of its main part where that one is gone.
- * @param {HTMLElement | null} part
- * @returns {HTMLElement | null} */
-function headingOf(part) {
-  const place = part?.isConnected ? part : document.querySelector("main");
-  /** @type {HTMLElement | null | undefined} */
-  const heading = place?.querySelector("h1, h2");
-  if (heading) heading.tabIndex = -1;
-  return heading || place;
+/** Whether a node that had the focus is no longer shown. */
+function isGone(/** @type {Element} */ node) {
+  return node !== document.body && !document.getElementById("app")?.contains(node);
 }
 
-/** Whether a node is where Tab begins in the open step of a form. */
-function isAsked(node) {
-  return node.matches(".step:not(.is-done) :not([type=radio]:not(:checked))");
+/** The nearest node that does the same as one that is gone, in its part of the page, or
+ * the heading of that.
+ * @param {HTMLElement} gone */
+function nextLike(gone) {
+  const place = /** @type {Element} */ (lastFocus.startContainer);
+  const part = place.closest("section, dialog, main") || document.querySelector("main");
+  const isLike = node => keyOf(node) && keyOf(node) === keyOf(gone);
+  const like = focusable("*").filter(node => part?.contains(node) && isLike(node));
+  const next = like.find(node => lastFocus.comparePoint(node, 0) > 0);
+  return next || like.at(-1) || headingOf(part);
+}
+
+/** @param {Element | null} part of the page
+ * @returns {HTMLElement | null} */
+function headingOf(part) {
+  /** @type {HTMLElement | null | undefined} */
+  const heading = part?.querySelector("h1, h2");
+  if (heading) heading.tabIndex = -1;
+  return heading || /** @type {HTMLElement | null} */ (part);
 }
 
 function nameOf(node) {
   return node.getAttribute("aria-label") || node.textContent;
+}
+
+/** Say beside the page why it cannot be drawn and what to do, or "" where it can. */
+function showTrouble(text) {
+  const [app, trouble] = ["app", "trouble"].map(id => document.getElementById(id));
+  if (!app || !trouble) return;
+  trouble.hidden = !text;
+  if (!text) return;
+  app.replaceChildren(); // a dialog would cover it
+  Object.assign(trouble.querySelector("p") || {}, {textContent: text});
 }
 
 /** Let what sticks to the top of the page stick below the bar. */
@@ -12941,6 +13008,7 @@ function remember(/** @type {"sort" | "layout"} */ name, value) {
  * @param {Partial<Record<"search" | "filter" | "more", string>>} changes */
 function narrow(changes) {
   change("library", changes);
+  keepSearch();
   if (scrollY) scrollTo(0, 0);
 }
 
@@ -13070,11 +13138,19 @@ const MAX_ANSWER_MS = 10000; // until an answer begins
 const MAX_BODY_MS = 120000; // until it has arrived: the list over a slow network
 const MAX_FILE_MS = 3600000; // until a backup has, which may be large
 
-/** Why a call failed, in words for people. */
-class Problem extends Error {}
-
-/** The server may have done what it was asked for, or not. */
-class Unanswered extends Problem {}
+/** Why a call failed, in words for people, and what the server has answered, if it has.
+ * Where it has not, it may have done what it was asked for, or not. */
+class Problem extends Error {
+  constructor(message, status = 0, answer = /** @type {any} */ (null)) {
+    super(message);
+    Object.assign(this, {status, answer});
+    this.isUnanswered = !answer;
+    // What may go well later: not what a full disk or, for its length, a proxy refuses.
+    this.isPassing = answer
+      ? status === 408 || (status >= 500 && status !== 507)
+      : status !== 413;
+  }
+}
 
 /** Return the JSON of the answer. Throws a Problem. */
 async function call(method, path, body) {
@@ -13082,62 +13158,47 @@ async function call(method, path, body) {
   return data;
 }
 
-/** Return the JSON of an answer, null if it has that `etag`, and its ETag, or throw. */
-async function request(method, path, body, etag) {
-  /** @type {Record<string, string>} */
-  const headers = {};
-  if (body) headers["Content-Type"] = "application/json";
-  if (etag) headers["If-None-Match"] = etag;
-  const options = {method, headers, body: body && JSON.stringify(body)};
-  const {response, read} = await reach(path, options);
-  if (response.status === 304) {
-    setConnected(true);
-    return {data: null, etag};
-  }
+/** Return the JSON or "blob" of an answer, null if it has that ETag, and its headers,
+ * or throw a Problem. Of an account that is gone meanwhile, nothing comes.
+ * @param {any} [body] a Blob, or what becomes JSON
+ * @param {{
+ *   as?: "json" | "blob", headers?: Record<string, string>, signal?: AbortSignal,
+ *   limit?: number,
+ * }} [how] with what ends the call, and milliseconds until an answer begins */
+async function request(method, path, body, how = {}) {
+  const {as = "json", headers, signal, limit = MAX_ANSWER_MS} = how;
+  const isBlob = body instanceof Blob;
+  const type = isBlob ? "application/octet-stream" : "application/json";
+  const options = {
+    method,
+    headers: {...(body && {"Content-Type": type}), ...headers},
+    body: isBlob || !body ? body : JSON.stringify(body),
+  };
+  const ender = new AbortController();
+  signal?.addEventListener("abort", () => ender.abort());
+  const ask = () => fetch(path, {...options, signal: ender.signal});
+  const response = await within(limit, ender, ask);
+  const kind = response.ok ? as : "json";
   // A response without JSON comes from a proxy in front of a server that is down.
-  const data = await read("json");
+  const read = () => (response.status === 304 ? null : response[kind]());
+  const most = kind === "blob" ? MAX_FILE_MS : MAX_BODY_MS;
+  const data = await within(most, ender, read, response.status);
   setConnected(true);
-  if (!response.ok) throw await rejected(data);
-  return {data, etag: response.headers.get("ETag")};
+  if (data && !response.ok) throw await rejected(data, response.status);
+  return {data, headers: response.headers};
 }
 
-/** Have the browser save the file that a POST is answered with. */
-async function saveFile(path, body) {
-  const headers = {"Content-Type": "application/json"};
-  const options = {method: "POST", headers, body: JSON.stringify(body)};
-  const {response, read} = await reach(path, options);
-  if (!response.ok) throw await rejected(await read("json"));
-  const link = document.createElement("a");
-  const name = response.headers.get("Content-Disposition").match(/filename="(.+?)"/);
-  link.href = URL.createObjectURL(await read("blob", MAX_FILE_MS));
-  link.download = name[1];
-  link.click();
-  setTimeout(URL.revokeObjectURL, 60000, link.href); // once the browser has read it
-}
-
-/** Return an answer that has begun, and a function that reads its "json" or "blob".
- * @param {RequestInit} options */
-async function reach(path, options) {
-  const limit = new AbortController();
-  const {signal} = limit;
-  const response = await within(MAX_ANSWER_MS, limit, () =>
-    fetch(path, {...options, signal}),
-  );
-  const read = (kind, milliseconds = MAX_BODY_MS) =>
-    within(milliseconds, limit, () => response[kind]());
-  return {response, read};
-}
-
-/** Do a step of a call, and abort it after so many milliseconds.
- * @param {AbortController} limit */
-async function within(milliseconds, limit, step) {
+/** Do a step of a call, and end it after so many milliseconds.
+ * @param {AbortController} ender */
+async function within(milliseconds, ender, step, status = 0) {
   const {account} = state;
-  const timer = setTimeout(() => limit.abort(), milliseconds);
+  let isLate = false;
+  const timer = setTimeout(() => ((isLate = true), ender.abort()), milliseconds);
   try {
     return await step();
   } catch {
-    setConnected(false);
-    throw new Unanswered(WORDS.unreachable);
+    if (isLate || !ender.signal.aborted) setConnected(false);
+    throw new Problem(WORDS.unreachable, status);
   } finally {
     clearTimeout(timer);
     if (account !== state.account) await never();
@@ -13149,12 +13210,42 @@ function never() {
   return new Promise(() => {});
 }
 
-async function rejected(data) {
+async function rejected(data, status) {
   if (data.error === "signed_out" && state.phase === "in") {
     lock();
     if (!isLeaving) await never();
   }
-  return new Problem(sentence(data));
+  return new Problem(sentence(data), status, data);
+}
+
+/** Make a call again, after longer and longer pauses, until the server has answered it.
+ * @param {() => Promise<any>} work
+ * @param {(problem: Problem) => any} [goesOn] whether to try again
+ * @param {AbortSignal} [signal] that ends a pause */
+async function persist(work, goesOn = () => true, signal = undefined) {
+  for (let pause = RETRY_PAUSE; ; pause = Math.min(2 * pause, MAX_RETRY_PAUSE)) {
+    try {
+      return await work();
+    } catch (/** @type {any} */ error) {
+      if (!error.isPassing || !goesOn(error)) throw error;
+    }
+    await new Promise(done => {
+      setTimeout(done, pause);
+      addEventListener("reconnect", done, {once: true});
+      signal?.addEventListener("abort", done);
+    });
+  }
+}
+
+/** Have the browser save the file that a POST is answered with. */
+async function saveFile(path, body) {
+  const {data, headers} = await request("POST", path, body, {as: "blob"});
+  const link = document.createElement("a");
+  const name = headers.get("Content-Disposition").match(/filename="(.+?)"/);
+  link.href = URL.createObjectURL(data);
+  link.download = name[1];
+  link.click();
+  setTimeout(URL.revokeObjectURL, 60000, link.href); // once the browser has read it
 }
 
 /** A sentence of the server, in our words, as are others and sizes ("1.5 GB") in it.
@@ -13173,7 +13264,9 @@ function sentence({reason = "", arguments: of = {}, message}) {
 function setConnected(connected) {
   if (connected === state.connected) return;
   update({connected, brokenIcons: new Set()});
-  if (connected) pollAll();
+  if (!connected) return;
+  dispatchEvent(new Event("reconnect"));
+  pollAll();
 }
 
 /** Do what somebody asked for; a Problem becomes a toast. */
@@ -13205,7 +13298,8 @@ const TAKES = {
   entries: takeEntries,
   uploads: ({uploads}) => update({unfinished: uploads}),
 };
-const RETRY_PAUSE = 1500; // milliseconds between attempts to reach the server
+const RETRY_PAUSE = 1500; // milliseconds until the server is tried again, at first
+const MAX_RETRY_PAUSE = 24000;
 const BUSY_PAUSE = 2200; // between polls while something is sent or scanned
 const ADDING_PAUSE = 1000; // while somebody watches a device connect
 const REST_PAUSE = 5500;
@@ -13261,18 +13355,21 @@ function askForChanges() {
   const shown = state.queue.finishedShown;
   const watched = state.adding?.device ? `&watch=${state.adding.device}` : "";
   const path = `web/changes?finished=${shown}${watched}`;
-  return request("GET", path, null, state.changesTag);
+  const tag = state.changesTag;
+  return request("GET", path, null, tag ? {headers: {"If-None-Match": tag}} : {});
 }
 
 /** Take the parts of the queue, the devices, the scan and what was sent that have
  * changed. Load the entries and ages where they have, and what could not be loaded. */
-async function takeChanges({data, etag}) {
+async function takeChanges({data, headers}) {
   const {problems, items: before, scan: lastScan} = state;
   const toLoad = new Set();
   if (data) {
+    if (isOther(data.account)) return beginAnew();
     const {devices, sent, scan} = {...state, ...data};
     for (const item of data.queue?.items || []) item.name = entryName(item.name);
-    update({changesTag: etag, devices, sent, scan, ...data.queue});
+    const changesTag = headers.get("ETag");
+    update({changesTag, devices, sent, scan, ...data.queue});
     if (before && data.queue) announceChanges(before, data.queue.items);
     if ("ages" in data) toLoad.add("ages");
     const hasScanned = lastScan.scanning && !scan.scanning;
@@ -13282,6 +13379,19 @@ async function takeChanges({data, etag}) {
     if (problems[name] && name !== "changes" && !toLoad.has(name)) poll(name);
   await Promise.all([...toLoad].map(poll));
   if (state.adding?.pairing && !state.adding.pairing.device) await loadPairing("GET");
+}
+
+/** Whether another tab has signed in to another account, or this one has other rights.
+ * @param {Account} [account] that the server has told */
+function isOther(account) {
+  const own = state.account;
+  return account && ["name", "admin", "age"].some(key => account[key] !== own[key]);
+}
+
+function beginAnew() {
+  leave();
+  update({phase: "starting"});
+  return start();
 }
 
 function takeEntries({entries}) {
@@ -13296,20 +13406,14 @@ function takeEntries({entries}) {
 // Signing in and out
 
 async function start() {
-  try {
-    const me = await call("GET", "web/me");
-    await speakBest(me.languages);
-    update({hasClient: me.client});
-    if (!me.needs_setup) sessionStorage.removeItem("setupCode");
-    Object.assign(KNOWN, me.known);
-    if (me.account) enter(me.account);
-    else update({phase: me.needs_setup ? "setup" : "sign-in"});
-    loadInvitation();
-  } catch (error) {
-    explain(error);
-    await new Promise(done => setTimeout(done, RETRY_PAUSE));
-    await start();
-  }
+  const me = await persist(() => call("GET", "web/me"));
+  await speakBest(me.languages);
+  update({hasClient: me.client});
+  if (!me.needs_setup) sessionStorage.removeItem("setupCode");
+  Object.assign(KNOWN, me.known);
+  if (me.account) enter(me.account);
+  else update({phase: me.needs_setup ? "setup" : "sign-in"});
+  loadInvitation();
 }
 
 function enter(account) {
@@ -13324,6 +13428,8 @@ function enter(account) {
 function leave() {
   if (state.account === NOBODY) return;
   sessionStorage.clear();
+  for (const form of document.forms) emptyForm(form);
+  document.getElementById("drafts")?.replaceChildren();
   scrolled.library = 0;
   update({...initialState(), hasClient: state.hasClient, phase: "sign-in"});
   readLocation();
@@ -13334,6 +13440,8 @@ function leave() {
 function lock() {
   if (isLeaving) return;
   closeQuestion();
+  for (const upload of state.uploads)
+    if (upload.status === "running") upload.status = "waiting";
   update({phase: "sign-in", account: {...state.account}, problem: NO_PROBLEM});
   update({busy: new Set(), queueing: new Set()});
   toast(WORDS.signedOut);
@@ -13388,13 +13496,15 @@ function closeInvitation() {
 async function loadInvitation() {
   const {invitation: token, phase} = state;
   if (!token || phase === "in") return;
+  const isMeant = () => token === state.invitation;
+  const ask = () => call("POST", "web/invitation", {token});
   try {
-    const late = () => token !== state.invitation && never();
-    const {invitation} = await call("POST", "web/invitation", {token}).finally(late);
+    const {invitation} = await persist(ask, isMeant).finally(
+      () => isMeant() || never(),
+    );
     update({invited: invitation});
   } catch (error) {
-    if (error instanceof Unanswered) setTimeout(loadInvitation, RETRY_PAUSE);
-    else update({problem: {form: "invitation", text: explain(error)}});
+    update({problem: {form: "invitation", text: explain(error)}});
   }
 }
 
@@ -13405,15 +13515,23 @@ async function signOutForInvitation() {
   loadInvitation();
 }
 
-// Location: #library, #queue, #settings/TAB, #title/ID, #setup=CODE, which the server
-// prints, and #invitation=TOKEN
+// Location: #library, maybe with ?search=TEXT, #queue, #settings/TAB, above these the
+// dialogs #filters, #title/ID, #adding and #question, so that Back closes them and the
+// page stays, and #setup=CODE, which the server prints, and #invitation=TOKEN
 
 const VIEWS = ["library", "queue", "settings"];
 const scrolled = {library: Number(stored("scrolled"))}; // pixels, by view and tab
+/** How each dialog closes, by the word of its address. The last one is on top. */
+const DIALOGS = {
+  filters: () => closeDialog("filters"),
+  title: closeDetails,
+  adding: closeAdding,
+  question: () => closeQuestion(),
+};
 
 /** @param {Event} [event] that changed the location, none when the page starts */
 function readLocation(event) {
-  const [, word = "", rest = ""] = location.hash.match(/^#([a-z]*)[/=]?(.*)$/) || [];
+  const [, word = "", rest = ""] = location.hash.match(/^#([a-z]*)[/=?]?(.*)$/) || [];
   if (word === "setup") {
     history.replaceState(null, "", location.pathname);
     sessionStorage.setItem("setupCode", rest); // until there is an account
@@ -13422,23 +13540,43 @@ function readLocation(event) {
     history.replaceState(null, "", location.pathname);
     openInvitation(rest);
     if (event) loadInvitation();
-  } else if (word === "title") {
-    history.replaceState(history.state || {dialog: event ? "details" : ""}, "");
-    openTitle(rest);
-  } else if (word === "settings") show(word, rest);
-  else show(VIEWS.includes(word) ? word : "library");
+  } else if (word in DIALOGS) {
+    history.replaceState(history.state || {isInPage: Boolean(event)}, "");
+    closeAbove(word);
+    if (word === "title" && rest !== state.details.id) openTitle(rest);
+    if (word !== "title" && !state[word]) leaveDialog(word); // after a reload
+  } else show(VIEWS.includes(word) ? word : "library", rest, event);
 }
 
-function show(view, tab = "") {
+/** Close the dialogs above one, or with "" all.
+ * @param {string} word of its address */
+function closeAbove(word) {
+  const words = Object.keys(DIALOGS);
+  const above = words.slice(words.indexOf(word) + 1).filter(isDialogOpen);
+  for (const each of above.reverse()) DIALOGS[each]();
+}
+
+function isDialogOpen(word) {
+  return Boolean(word === "title" ? state.details.id : state[word]);
+}
+
+/** @param {string} rest of the address: a tab of the settings, or a search
+ * @param {any} [event] that changed it */
+function show(view, rest, event) {
+  const tab = view === "settings" ? rest : "";
   const place = state.view + state.settings.tab;
-  const changed = view + tab !== place;
-  if (changed) {
+  const [, last = ""] = event?.oldURL?.match(/#([a-z]*)/) || [];
+  closeAbove("");
+  const hasChanged = view + tab !== place;
+  if (hasChanged) {
     scrolled[place] = scrollY;
     if (state.view === "library") forgetUploads();
+    update({view, openForm: "", problem: NO_PROBLEM});
+    change("settings", {tab});
   }
-  update({view, details: untouched(), openForm: "", problem: NO_PROBLEM});
-  change("settings", {tab});
-  if (!changed) return;
+  if (view === "library" && !(last in DIALOGS)) readSearch(rest);
+  keepSearch(); // which a dialog may have changed
+  if (!hasChanged) return;
   if (view === "settings" && state.phase === "in") {
     openTab();
     pollAll();
@@ -13449,38 +13587,64 @@ function show(view, tab = "") {
 /** Where the address names no tab that the account has, go to the first. */
 function openTab() {
   if (!tabs().includes(state.settings.tab)) change("settings", {tab: tabs()[0]});
-  history.replaceState(history.state, "", `#settings/${state.settings.tab}`);
+  history.replaceState(history.state, "", addressOf("settings"));
 }
 
 function go(view) {
   location.hash = view;
 }
 
+const WHOLE = {search: "", filter: "all", more: ""}; // what shows all titles
+
+/** The address of a view: that of the library has what its titles are narrowed by. */
+function addressOf(view) {
+  if (view === "settings") return `#settings/${state.settings.tab}`;
+  const set = Object.keys(WHOLE).filter(name => state.library[name] !== WHOLE[name]);
+  const query = new URLSearchParams(set.map(name => [name, state.library[name]]));
+  return view === "library" && set.length ? `#library?${query}` : `#${view}`;
+}
+
+/** Take over a search and filters from the address. */
+function readSearch(query) {
+  const {search, filter, more} = {
+    ...WHOLE,
+    ...Object.fromEntries(new URLSearchParams(query)),
+  };
+  change("library", {search, filter: filter in FILTERS ? filter : "all", more});
+}
+
+/** Have the search and the filters in the address: one entry in the history for all of
+ * one search, so that Back ends it. */
+function keepSearch() {
+  const address = addressOf("library");
+  const isLibrary = /^(#library.*)?$/.test(location.hash) && state.view === "library";
+  if (!isLibrary || address === (location.hash || "#library")) return;
+  const isFirst = !location.hash.includes("?") && !history.state?.isSearch;
+  if (isFirst) history.pushState({isSearch: true}, "", address);
+  else history.replaceState(history.state, "", address);
+}
+
 let dialogCount = 0;
 
-/** Open a dialog, with an entry in the history, so that Back closes it and the page
- * stays. The name of its form tells it from the others that were opened.
+/** Open a dialog. The name of its form tells it from the others that were opened.
  * @param {"filters" | "adding" | "question"} name */
 function openDialog(name, content = {}) {
-  if (!state[name]) history.pushState({dialog: name}, "");
+  if (!state[name]) history.pushState({isInPage: true}, "", `#${name}`);
   const form = `${name}-${++dialogCount}`;
   update({[name]: {...content, form}, problem: NO_PROBLEM});
 }
 
-/** Close a dialog, and leave its entry unless Back has. The browser tells it too. */
 function closeDialog(name) {
   if (!state[name]) return;
   update({[name]: null});
-  if (history.state?.dialog === name) history.back();
+  leaveDialog(name);
 }
 
-/** Close the dialogs whose entries Back has left. */
-function closeLeftDialogs() {
-  const {dialog} = history.state || {};
-  if (dialog === "question") return;
-  closeQuestion();
-  if (dialog !== "adding") closeAdding();
-  if (dialog !== "filters") closeDialog("filters");
+/** Leave the entry of a dialog in the history, unless Back has. */
+function leaveDialog(word) {
+  if (!location.hash.startsWith(`#${word}`)) return;
+  if (history.state?.isInPage) history.back();
+  else location.replace(addressOf(state.view));
 }
 
 /** Close one thing: a form in the details or a list, which keeps its draft, or the
@@ -13501,10 +13665,7 @@ function closeOneByEscape(/** @type {KeyboardEvent} */ event) {
 function keepPosition() {
   if (state.phase !== "in" || !state.entries) return;
   if (state.view === "library") scrolled.library = scrollY;
-  const {search, filter, more} = state.library;
-  const position = {search, filter, more, scrolled: String(scrolled.library)};
-  for (const [name, value] of Object.entries(position))
-    sessionStorage.setItem(name, value);
+  sessionStorage.setItem("scrolled", String(scrolled.library));
 }
 
 // Titles: the entries of one base id are the parts of one title
@@ -14201,8 +14362,8 @@ async function send(parts, name = WORDS.titles(parts.length)) {
     const {added, failed, undo} = await call("POST", "web/send", body);
     await poll("changes");
     tellSent(added, failed, name, device, undo);
-  } catch (error) {
-    const say = error instanceof Unanswered ? WORDS.perhapsSent : WORDS.notSent;
+  } catch (/** @type {any} */ error) {
+    const say = error.isUnanswered ? WORDS.perhapsSent : WORDS.notSent;
     toast(say(name, explain(error)), true);
   }
   setQueueing(ids, false);
@@ -14322,21 +14483,36 @@ function gridShape(width) {
   return {columns, columnWidth, height, lines, pitch: height + (isRows ? 0 : GAP)};
 }
 
+/** The grid of so many titles, by where their list is, and its rows in sight with some
+ * around them. */
+function measureTitles(count, spare) {
+  const list = document.querySelector("main > .entries") || document.body;
+  const {top, width} = list.getBoundingClientRect();
+  const grid = gridShape(width);
+  const rows = Math.ceil(count / grid.columns);
+  return {grid, rows: rowsInSight(top, grid.pitch, rows, spare)};
+}
+
+/** Rows around those in sight: few while somebody types a search. */
+function spareRows() {
+  return scrollY ? 1 : 0.1;
+}
+
+/** Whether the rows in sight are drawn, in the grid that their list has room for. */
+function areTitlesPlaced() {
+  const list = document.querySelector("main > .entries");
+  if (!list) return true;
+  const {grid, rows} = /** @type {VNode} */ (shown.get(list)).props.drawn;
+  const now = measureTitles(visibleTitles().length, spareRows());
+  const isSame = JSON.stringify(grid) === JSON.stringify(now.grid);
+  return isSame && rows[0] <= now.rows[0] && now.rows[1] <= rows[1];
+}
+
 /** Draw other rows where those in sight are not drawn. This only reads where the list
  * is: were it to write, the browser would keep what is in sight in its place by
  * scrolling, before the rows that belong there are drawn. */
 function placeTitles() {
-  const list = document.querySelector("main > .entries");
-  if (!list) return;
-  const {top, width} = list.getBoundingClientRect();
-  const grid = gridShape(width);
-  const count = Math.ceil(visibleTitles().length / grid.columns);
-  const spare = scrollY ? 1 : 0.1; // rows: few while somebody types a search
-  const {grid: drawn, rows} = state.library;
-  const [first, last] = rowsInSight(top, grid.pitch, count, spare);
-  const isSame = JSON.stringify(grid) === JSON.stringify(drawn);
-  if (isSame && rows[0] <= first && last <= rows[1]) return;
-  change("library", {grid, rows: rowsInSight(top, grid.pitch, count, 3 * spare)});
+  if (!areTitlesPlaced()) update({});
 }
 
 /** The first of `count` rows in sight, and the one after the last.
@@ -14460,7 +14636,8 @@ function renderViewTab(view) {
 
 function renderTab(place, isShown, content) {
   const current = isShown ? "page" : null;
-  return h.a({href: `#${place}`, key: place, "aria-current": current}, content);
+  const href = VIEWS.includes(place) ? addressOf(place) : `#${place}`;
+  return h.a({href, key: place, "aria-current": current}, content);
 }
 
 function renderToasts(layer = "page") {
@@ -14525,7 +14702,7 @@ function ask(/** @type {Question} */ question) {
 function closeQuestion(act) {
   const {question} = state;
   if (!question) return;
-  state.drafts.delete(question.form);
+  forgetDraft(question.form);
   closeDialog("question");
   question.settle(act?.());
 }
@@ -14577,10 +14754,12 @@ function form(name, submit, ...children) {
   const problem = state.problem.form === name ? state.problem.text : "";
   return h.form(
     {
-      key: name,
+      ...{key: name, name},
       "aria-busy": state.busy.has(name) ? "true" : null,
-      oninput: ({currentTarget}) =>
-        update({drafts: state.drafts.set(name, currentTarget)}),
+      oninput: ({currentTarget}) => {
+        currentTarget.dataset.typed = "";
+        update({});
+      },
       onsubmit: event => {
         event.preventDefault();
         once(name, () => submitForm(event.target, name, submit));
@@ -14591,10 +14770,10 @@ function form(name, submit, ...children) {
   );
 }
 
-/** @param {HTMLFormElement} [form]
+/** @param {HTMLFormElement | null} form
  * @returns {Fields} */
 function fieldsOf(form) {
-  const fields = Object.fromEntries(new FormData(form));
+  const fields = Object.fromEntries(new FormData(form || undefined));
   for (const {type, name, checked} of /** @type {any} */ (form?.elements || []))
     if (type === "checkbox") fields[name] = checked;
   return fields;
@@ -14607,20 +14786,42 @@ async function submitForm(/** @type {HTMLFormElement} */ form, name, submit) {
     await submit(fields);
     const isNewer = JSON.stringify(fieldsOf(form)) !== JSON.stringify(fields);
     if (isNewer) return; // typed since
-    form.reset();
-    if (state.drafts.get(name) === form) state.drafts.delete(name);
+    emptyForm(form);
     update({});
   } catch (error) {
     const text = explain(error);
-    if (form.isConnected) update({problem: {form: name, text}});
+    if (!isGone(form)) update({problem: {form: name, text}});
     else toast(text, true);
   }
+}
+
+// A draft is a form that somebody has typed in, until it is submitted or cancelled, or
+// the account changes. Those that are not shown stay in the document, out of sight.
+
+/** @returns {HTMLFormElement | null} with this name */
+function formOf(name) {
+  return /** @type {any} */ (document.forms.namedItem(name));
+}
+
+function isDraft(/** @type {HTMLFormElement | null} */ form) {
+  return form !== null && "typed" in form.dataset;
+}
+
+function emptyForm(/** @type {HTMLFormElement} */ form) {
+  form.reset();
+  delete form.dataset.typed;
+  if (isGone(form)) form.remove();
+}
+
+function forgetDraft(name) {
+  const form = formOf(name);
+  if (form) emptyForm(form);
 }
 
 /** The button of a form that closes it, and forgets what was typed. */
 function renderCancel(name, close) {
   const cancel = () => {
-    state.drafts.delete(name);
+    forgetDraft(name);
     close();
   };
   return button(WORDS.cancel, cancel);
@@ -14793,7 +14994,8 @@ function layoutNow() {
 }
 
 function renderTitles(/** @type {Title[]} */ titles) {
-  const {grid, rows} = state.library;
+  const drawn = measureTitles(titles.length, 3 * spareRows());
+  const {grid, rows} = drawn;
   const layout = layoutNow();
   const [first, last] = rows.map(row => row * grid.columns);
   const cards = titles.slice(first, last).map((title, n) =>
@@ -14811,7 +15013,7 @@ function renderTitles(/** @type {Title[]} */ titles) {
     "--lines": String(grid.lines),
     ...(layout === "covers" && {"--cover": `${grid.columnWidth}px`}),
   };
-  return h.ul({class: `entries ${layout}`, key: layout, style}, cards);
+  return h.ul({class: `entries ${layout}`, key: layout, style, drawn}, cards);
 }
 
 function renderCard(/** @type {Title} */ title, props = {}) {
@@ -14901,7 +15103,7 @@ const countAway = memo(
 );
 
 function showAll() {
-  narrow({search: "", filter: "all", more: ""});
+  narrow(WHOLE);
 }
 
 /** Whether nothing was sent yet: until then, the library tells what to do. */
@@ -15259,7 +15461,7 @@ function renderDrawing(id) {
   const paths = motif.map((d, n) => h.path({d, fill: `#${colors[n]}`}));
   const size = {viewBox: "0 0 96 96", preserveAspectRatio: "xMidYMid slice"};
   return h.svg(
-    {class: "cover drawn", key: "drawing", "aria-hidden": "true", ...size},
+    {class: "cover drawn", "aria-hidden": "true", ...size},
     h.rect({width: "96", height: "96", fill: `#${ground}`}),
     h.g({transform}, paths),
   );
@@ -15296,8 +15498,7 @@ async function loadFacts(id) {
 function closeDetails() {
   if (!state.details.id) return;
   update({details: untouched(), openForm: ""});
-  if (history.state?.dialog === "details") history.back();
-  else location.replace(`#${state.view}`);
+  leaveDialog("title");
 }
 
 function renderDetails() {
@@ -15539,11 +15740,10 @@ function downloadIfThere(event, name) {
   event.preventDefault();
   const {href} = event.currentTarget;
   return attempt(async () => {
-    const {response, read} = await reach(href, {headers: {Range: "bytes=0-0"}});
-    if (!response.ok) {
-      const {message} = await rejected(await read("json"));
+    const how = {as: /** @type {const} */ ("blob"), headers: {Range: "bytes=0-0"}};
+    await request("GET", href, null, how).catch(({message}) => {
       throw new Problem(WORDS.notDownloaded(name, message));
-    }
+    });
     Object.assign(document.createElement("a"), {href, download: ""}).click();
   });
 }
@@ -15604,7 +15804,7 @@ function renderEdit(/** @type {Entry} */ {id, kind, type, base_id: base}) {
       type === "url"
         ? renderRemoveLink(id, name)
         : renderUndoEdits(state.details.facts[id]),
-      state.drafts.has(draftOf(id)) && h.p("meta", WORDS.notSaved),
+      isDraft(formOf(draftOf(id))) && h.p("meta", WORDS.notSaved),
     ),
   );
 }
@@ -15637,7 +15837,7 @@ function renderUndoEdits(/** @type {Facts} */ {entry, file}) {
 
 async function undoEdits(id) {
   const {edits} = await changeEntry(id, "/undo");
-  state.drafts.delete(draftOf(id));
+  forgetDraft(draftOf(id));
   const undo = () => saveEdits(id, edits);
   tell({kind: "edits", names: {[id]: ""}, say: () => WORDS.editsUndone, undo});
 }
@@ -16817,7 +17017,7 @@ function freeName(name) {
 function closeAdding() {
   const {adding} = state;
   if (!adding) return;
-  state.drafts.delete(adding.form);
+  forgetDraft(adding.form);
   update({filled: adding.device || adding.pairing?.device ? {} : adding});
   closeDialog("adding");
 }
@@ -17549,7 +17749,7 @@ function renderFaults(/** @type {Health} */ {faults}) {
     const tab = KNOWN.fault_tabs[fault.reason || ""];
     const age = fault.reason === "file_replaced" && fault.arguments?.age;
     return h.p(
-      {class: "problem", role: "alert", key: fault.message},
+      {class: "problem", role: "alert", key: `${fault.about} ${fault.id}`},
       sentence(fault),
       tab && " ",
       tab && h.a({href: `#settings/${tab}`, class: "button"}, WORDS.tabs[tab]),
@@ -17738,7 +17938,7 @@ function tidyText(/** @type {TidyFile[]} */ files) {
 // Settings: accounts, for admins
 
 function renderAddAccount() {
-  const {by_hand: isByHand, admin: isAdmin} = fieldsOf(state.drafts.get("account"));
+  const {by_hand: isByHand, admin: isAdmin} = fieldsOf(formOf("account"));
   const username = {...ACCOUNT_NAME, autocomplete: "off"};
   return panel(
     WORDS.addAccount,
@@ -17876,7 +18076,6 @@ const MAX_PIECE_MS = 90000; // until a piece is answered
 const COVER_TYPES = ["jpg", "jpeg", "png"];
 const MAX_UPLOAD_ROWS = 50; // that are shown
 let uploadCount = 0;
-let isUploading = false; // whether `runUploads` runs
 
 /** @typedef {Pick<QueueItem, "name" | "size" | "bytes" | "speed" | "percent">} Figures
  * what a progress bar shows */
@@ -17951,55 +18150,57 @@ function changeUpload(upload, changes) {
   update({uploads: [...state.uploads]});
 }
 
+/** Send the files that wait, one after the other. */
 async function runUploads() {
-  if (isUploading) return;
-  isUploading = true;
-  const isNext = upload => upload.status === "waiting";
-  for (let next; state.phase === "in" && (next = state.uploads.find(isNext)); ) {
+  for (let next; (next = nextUpload()); ) {
     changeUpload(next, {status: "running"});
     while (next.status === "running" && state.uploads.includes(next))
       await sendPiece(next);
   }
-  isUploading = false;
+}
+
+/** The first that waits, unless another one is sent. */
+function nextUpload() {
+  const {phase, uploads} = state;
+  const isBusy = phase !== "in" || uploads.some(({status}) => status === "running");
+  return isBusy ? undefined : uploads.find(({status}) => status === "waiting");
 }
 
 async function sendPiece(/** @type {Upload} */ upload) {
-  const {file, offset, length} = upload;
-  const {account} = state;
   upload.call = new AbortController();
-  const signal = AbortSignal.any([
-    ...[upload.call.signal, AbortSignal.timeout(MAX_PIECE_MS)],
-  ]);
-  const began = performance.now();
+  const goesOn = ({isUnanswered, message}) => {
+    const note = isUnanswered ? WORDS.uploadWaits : message;
+    if (upload.status === "running")
+      changeUpload(upload, {note, length: MIN_PIECE, speed: 0});
+    return upload.status === "running";
+  };
   try {
-    const bytes = await file.slice(offset, offset + length).arrayBuffer();
-    const response = await fetchPiece(upload, bytes, signal);
-    const data = await response.json().catch(() => ({message: WORDS.unreachable}));
-    if (!state.uploads.includes(upload)) return;
-    if (response.ok) acceptPiece(upload, data, performance.now() - began);
-    else if (account !== state.account) changeUpload(upload, {status: "waiting"});
-    else await refusePiece(upload, response.status, data);
+    await persist(() => sendBytes(upload), goesOn, upload.call.signal);
   } catch (error) {
-    const isGone = error instanceof DOMException && !signal.aborted;
-    if (isGone) changeUpload(upload, {status: "failed", note: WORDS.unreadable});
-    else await waitToRetry(upload, WORDS.uploadWaits);
+    if (upload.status === "running") refusePiece(upload, error);
   }
 }
 
-/** Send bytes to an upload, or begin it first.
- * @param {Upload} upload
- * @param {ArrayBuffer} bytes
- * @param {AbortSignal} signal */
-function fetchPiece({id, file, offset}, bytes, signal) {
+/** Send a piece of an upload, or begin it first. The browser reads the piece: here, a
+ * byte tells whether it can. */
+async function sendBytes(/** @type {Upload} */ upload) {
+  const {
+    id,
+    file,
+    offset,
+    length,
+    call: {signal},
+  } = upload;
   const {name, size, lastModified} = file;
-  const kind = id ? "application/octet-stream" : "application/json";
+  const began = performance.now();
+  const how = {signal, limit: MAX_PIECE_MS, headers: {"Upload-Offset": String(offset)}};
+  await file.slice(offset, offset + 1).arrayBuffer();
   const begin = {name, size, modified: Math.max(0, lastModified)};
-  return fetch(id ? `web/uploads/${id}` : "web/uploads", {
-    method: id ? "PATCH" : "POST",
-    headers: {"Content-Type": kind, "Upload-Offset": String(offset)},
-    body: id ? bytes : JSON.stringify(begin),
-    signal,
-  });
+  const {data} = await (id
+    ? request("PATCH", `web/uploads/${id}`, file.slice(offset, offset + length), how)
+    : request("POST", "web/uploads", begin, how));
+  if (state.uploads.includes(upload))
+    acceptPiece(upload, data, performance.now() - began);
 }
 
 /** @param {Upload} upload */
@@ -18020,27 +18221,16 @@ function acceptPiece(upload, {id = upload.id, offset, name, is_equal: isEqual}, 
   if (state.unfinished.length) poll("uploads");
 }
 
-async function refusePiece(/** @type {Upload} */ upload, status, data) {
-  const {error, offset} = data;
-  const note = sentence(data);
-  const isLong = upload.length > MIN_PIECE;
+function refusePiece(/** @type {Upload} */ upload, error) {
+  const {status, answer} = error;
   const shorter = Math.max(upload.length / 2, MIN_PIECE);
-  if (error === "signed_out") {
-    changeUpload(upload, {status: "waiting"});
-    lock();
-  } else if (status === 409 && offset !== undefined) changeUpload(upload, {offset});
+  const note = error instanceof DOMException ? WORDS.unreadable : explain(error);
+  if (status === 409 && answer?.offset !== undefined)
+    changeUpload(upload, {offset: answer.offset});
   else if (status === 404 && upload.id) changeUpload(upload, {id: "", offset: 0});
-  else if (status === 413 && isLong)
+  else if (status === 413 && upload.length > MIN_PIECE)
     changeUpload(upload, {length: shorter, limit: shorter});
-  else if (status === 507 || (status < 500 && status !== 408))
-    changeUpload(upload, {status: "failed", note});
-  else await waitToRetry(upload, note);
-}
-
-async function waitToRetry(/** @type {Upload} */ upload, note) {
-  if (upload.status !== "running") return; // it was paused or cancelled
-  changeUpload(upload, {note, length: MIN_PIECE, speed: 0});
-  await new Promise(done => setTimeout(done, RETRY_PAUSE));
+  else changeUpload(upload, {status: "failed", note});
 }
 
 /** Pause an upload, or go on with it. */
@@ -18184,7 +18374,6 @@ function renderUpload(/** @type {Upload} */ upload) {
 
 history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
-addEventListener("popstate", closeLeftDialogs);
 addEventListener("click", dropSecondClick, {capture: true});
 addEventListener("click", closeMenu, {capture: true});
 addEventListener("click", toggleMenu, {capture: true});
@@ -18204,10 +18393,8 @@ addEventListener("drop", dropFiles);
 addEventListener("beforeunload", event => {
   if (state.uploads.some(isUnfinished)) event.preventDefault();
 });
-// A reload has closed these.
-if (["filters", "adding", "question"].includes(history.state?.dialog)) history.back();
 readLocation();
-start();
+start().catch(error => showTrouble(explain(error)));
 """
 
 ICON = r"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">

@@ -31,6 +31,7 @@ FLAGS = [
 DESK = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 WIDE = {"width": 2560, "height": 1440}
+IN_DIALOG = "/^#(filters|title|adding|question)/.test(location.hash)"
 TWO_FRAMES = "new Promise(go => requestAnimationFrame(() => requestAnimationFrame(go)))"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import catalogd
 from browser import (
+    IN_DIALOG,
     PHONE,
     add,
     add_device,
@@ -226,7 +227,7 @@ def test_signing_out_that_gets_no_answer_asks_whether_the_session_has_ended(
 def escape(page: Any) -> None:
     """Close a dialog, and wait until the browser has stepped back."""
     page.keyboard.press("Escape")
-    until(lambda: not page.evaluate("history.state?.dialog"))
+    until(lambda: not page.evaluate(IN_DIALOG))
 
 
 def test_on_a_phone_what_fails_is_seen_above_the_dialog(
@@ -306,7 +307,7 @@ def test_back_closes_what_is_open_and_stays_on_the_page(
             dialog.wait_for()
             close()
             dialog.wait_for(state="detached")
-            until(lambda: not (anna.evaluate("history.state") or {}).get("dialog"))
+            until(lambda: not anna.evaluate(IN_DIALOG))
             assert anna.url.endswith("#settings/devices")
     assert anna.evaluate("history.length") == length + 1
     unfold_experts(anna)

@@ -14,6 +14,7 @@ import catalogd
 import containers
 from browser import (
     DESK,
+    IN_DIALOG,
     PHONE,
     TWO_FRAMES,
     add,
@@ -863,7 +864,7 @@ def test_back_closes_the_details_once(kim: Any) -> None:
     open_title(kim, "Alpine Echo")
     kim.go_back()
     kim.get_by_role("dialog").wait_for(state="detached")
-    assert kim.evaluate("history.length") == 3
+    assert kim.evaluate("history.length") == 4, "with the search"
 
 
 def test_search_filter_and_position_outlive_a_reload_and_back(kim: Any) -> None:
@@ -1001,7 +1002,7 @@ def test_filters_are_a_sheet_from_below_on_a_phone(phone: Any, demo: Demo) -> No
         see(phone, "of 27 titles")
         close()
         sheet.wait_for(state="detached")
-        until(lambda: not (phone.evaluate("history.state") or {}).get("dialog"))
+        until(lambda: not phone.evaluate(IN_DIALOG))
         button(phone, "Show all titles").click()
         see(phone, "27 titles")
     button(phone, "Updates 2").click()

@@ -61,11 +61,12 @@ def used(pattern: str) -> bool:
     return bool(re.search(pattern, catalogd.CSS + catalogd.JS, re.MULTILINE))
 
 
-def test_the_page_needs_the_browsers_that_the_documents_name() -> None:
+def test_the_page_needs_the_browsers_that_it_and_the_documents_name() -> None:
     found = [versions for pattern, versions in FEATURES.items() if used(pattern)]
     chrome, firefox, safari = (max(column) for column in zip(*found, strict=True))
     named = f"Chrome or Edge {chrome}, Firefox {firefox} or Safari {safari}, or later"
-    assert named in " ".join(INSTALL.read_text(encoding="utf-8").split())
+    for text in (INSTALL.read_text(encoding="utf-8"), catalogd.HTML):
+        assert named in " ".join(text.split())
 
 
 def test_what_the_page_does_without_is_there_and_asked_for() -> None:

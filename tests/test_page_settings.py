@@ -295,8 +295,9 @@ def test_an_ended_session_keeps_text_and_place_for_its_account_alone(
         for row in store.accounts.sessions(1):
             store.accounts.end_session(row["id"], 1)
         button(anna, "Sign in").wait_for()
-        anna.get_by_label("Name").fill(name)
-        anna.get_by_label("Password").fill(PASSWORD)
+        form = anna.locator(".door")
+        form.get_by_label("Name").fill(name)
+        form.get_by_label("Password").fill(PASSWORD)
         button(anna, "Sign in").click()
 
     anna.goto(f"#title/{add(store, 'Paper Harbor')}")

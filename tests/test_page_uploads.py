@@ -389,6 +389,29 @@ def test_a_full_disk_is_told_and_the_upload_can_be_resumed(
     see(anna, "Added as Celeste.nsp")
 
 
+def test_an_upload_into_a_missing_inbox_is_tried_less_and_less_often(
+    anna: Any, games: pathlib.Path, folder: pathlib.Path
+) -> None:
+    tries: list[str] = []
+    anna.clock.install()
+    anna.goto("")
+    button(anna, "Add games").wait_for()
+    folder.rmdir()
+    anna.on("response", lambda answer: tries.append(answer.url))
+    choose(anna, games / "Celeste.nsp")
+    see(anna, "The folder of the inbox is missing. Create it on the server.")
+
+    def tried() -> int:
+        return sum(url.endswith("/web/uploads") for url in tries)
+
+    for pause, count in ((1600, 2), (3100, 3), (6100, 4), (12_100, 5)):
+        anna.clock.run_for(pause)
+        until(lambda count=count: anna.wait_for_timeout(10) or tried() == count)
+    folder.mkdir()
+    anna.clock.run_for(24_100)
+    see(anna, "Added as Celeste.nsp")
+
+
 def test_a_file_that_was_removed_meanwhile_is_told(
     anna: Any, games: pathlib.Path
 ) -> None:
