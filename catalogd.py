@@ -8435,6 +8435,14 @@ def saves_fault(folder: str) -> str:
     return say("saves_disk", folder, reason) if why else ""
 
 
+def answered(answer: str | OSError, folder: str) -> str:
+    """Return what is wrong with a folder, as Health.ask has it, or ""."""
+    if isinstance(answer, str):
+        return answer
+    reason = answer.strerror  # of a TimeoutError there is none
+    return f"{folder}: {reason}." if reason else say("disk_silent", folder)
+
+
 class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
@@ -8485,8 +8493,9 @@ class Health:
         for path, problem in self.languages.items():
             yield Fault("languages", path, problem)
         yield Fault("data", "", self._space_fault(self.data, found))
-        yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
-        yield from self._saves_faults(str(found["saves"]))
+        inbox, saves = self.scanner.disks.inbox.path, self.consoles.saves
+        yield Fault("inbox", inbox, answered(found["inbox"], inbox))
+        yield from self._saves_faults(answered(found["saves"], saves))
         if backups.problem:
             yield Fault("backup", "", say("backup_failed", backups.problem))
         elif backups.count and backups.folder != backups.own_folder:
@@ -8522,12 +8531,13 @@ class Health:
         disk that was here last is that of a folder which cannot be read."""
         problems = self.scanner.state.problems()
         for disk in self.scanner.state.disks:
-            path, *of, id, is_missing = disk.values()
-            told = say("files_missing" if is_missing else "disk_offline", path, *of)
-            folder = next((at for at in problems if is_below(path, at)), "")
-            if folder and not is_missing:
-                told = problems.pop(folder)
-            yield Fault("folders", id, told)
+            code = "files_missing" if disk["missing"] else "disk_offline"
+            message = say(code, disk["path"], disk["since"], disk["entries"])
+            above = (folder for folder in problems if is_below(disk["path"], folder))
+            folder = next(above, "")
+            if folder and not disk["missing"]:
+                message = problems.pop(folder)
+            yield Fault("folders", disk["id"], message)
         for path, problem in problems.items():
             yield Fault("folders", path, problem)
 
@@ -8537,8 +8547,7 @@ class Health:
         """
         room = found[folder]
         if isinstance(room, OSError):
-            why = room.strerror
-            return f"{folder}: {why}." if why else say("disk_silent", folder)
+            return answered(room, folder)
         if not room["writable"]:
             return say("folder_read_only", folder)
         if room["free"] >= MIN_FREE_BYTES * (2 if folder in self._full else 1):

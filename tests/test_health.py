@@ -338,6 +338,17 @@ def test_a_data_folder_that_does_not_answer_is_a_fault(
     assert fault == "/data: it does not answer."
 
 
+def test_an_inbox_and_a_folder_of_saves_that_do_not_answer_are_faults(
+    health: catalogd.Health,
+) -> None:
+    """A fault that they had before is not solved by it."""
+    health.scanner.disks.inbox.path, health.consoles.saves = "/inbox", "/saves"
+    answers = {**health.ask(), "inbox": TimeoutError(), "saves": TimeoutError()}
+    messages = {row["about"]: row["message"] for row in health.faults(answers)}
+    assert messages["inbox"] == "/inbox: it does not answer."
+    assert messages["saves"] == "/saves: it does not answer."
+
+
 # Scans and damage
 
 
