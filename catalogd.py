@@ -5578,6 +5578,18 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
+def spelled(folder: str, path: str) -> str:
+    """Return a path below a folder as the disk spells it, which may be blind to case.
+    :raises OSError: a folder above it cannot be read."""
+    for part in os.path.relpath(path, folder).split(os.sep):
+        names = os.listdir(folder)
+        alike = (
+            at for at in names if normalized(at).lower() == normalized(part).lower()
+        )
+        folder = os.path.join(folder, part if part in names else next(alike, part))
+    return os.path.normpath(folder)
+
+
 def absolute(folder: str) -> str:
     """Return the absolute path. A bare drive letter, or a share of a server, is the
     whole of it: to Windows `D:` is the folder of that drive that was visited last."""
@@ -6722,9 +6734,9 @@ class Disks:
         found = {folder for folder in self.folders if self._has_news(folder)}
         found |= self._failing(is_due)
         before, self._mount_table = self._mount_table, mount_table()
-        if self.inbox.has_changed:
-            self.inbox.has_changed = False
-            found.add(self.inbox.path)
+        if self.inbox.changed:
+            found.add(self.inbox.changed)
+            self.inbox.changed = ""
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
             if before != self._mount_table and watcher.is_mounted_otherwise():
@@ -7117,7 +7129,7 @@ class Inbox:
             raise BadSetting(f"[library] inbox: {path} {why}")
         self.clock, self.uploads = database.clock, Uploads(database)
         self.settings, self._state, self._uses = settings, state, uses
-        self.has_changed = False  # since the last scan
+        self.changed = ""  # the path to scan below, as its disk spells it
         # What the last piece was answered, by id.
         self._ended = Recent[Row](MAX_ENDED_UPLOADS)
         # By id: whose it is, and monotonic seconds of the last piece.
@@ -7279,11 +7291,13 @@ class Inbox:
         try:
             os.link(part, path, follow_symlinks=False)
         except OSError:  # it is taken, or there are no links, as on exFAT
-            pathlib.Path(path).touch(exist_ok=False)  # reserves it
-            os.replace(part, path)
+            with self._lock:  # an empty file that takes the name would outlive a kill
+                if os.path.lexists(path):
+                    raise FileExistsError(path) from None
+                os.rename(part, path)
         os.utime(path, (modified, modified))
         sync_names(self.path)
-        self.has_changed = True
+        self.changed = spelled(self.folder, self.path)
 
     def drop(self, account: int | None, upload: str) -> None:
         """Remove an upload of the account, or with None of any, that is not whole.

@@ -696,10 +696,33 @@ def test_an_upload_that_cannot_get_its_name_gets_it_with_the_next_call(
     upload = begin(signed_in, "a.nsp", 1)["id"]
     with monkeypatch.context() as failing:
         failing.setattr(os, "link", lambda *given, **more: refuse())
-        failing.setattr(pathlib.Path, "touch", lambda *given, **more: refuse())
+        for name in ("rename", "replace"):  # as where the service is killed
+            failing.setattr(os, name, lambda *given, **more: refuse())
         piece(signed_in, upload, 0, b"x", status=503)
     assert names(folder) == [f".catalogd-{upload}.part"]
     assert piece(signed_in, upload, 1, b"")["name"] == "a.nsp"
+
+
+@pytest.mark.parametrize("spelling", ["inbox", "INBOX"])
+def test_a_scan_of_an_inbox_spells_it_as_its_disk_does(
+    inbox: catalogd.Inbox,
+    signed_in: webtest.TestApp,
+    scanner: catalogd.Scanner,
+    folder: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spelling: str,
+) -> None:
+    """On a disk that is blind to case, where its files would be listed twice."""
+    disk = {folder.parent: [spelling, "other"]}
+    monkeypatch.setattr(os, "listdir", lambda path: disk[pathlib.Path(path)])
+    add(signed_in, "a.nsp", b"x")
+    assert scanner.disks.changed(False) == [str(folder.with_name(spelling))]
+
+
+def test_an_inbox_that_is_a_library_folder_is_scanned(library: Library) -> None:
+    assert catalogd.spelled(str(library.folder), str(library.folder)) == str(
+        library.folder
+    )
 
 
 def test_an_upload_waits_while_the_inbox_is_an_empty_mount_point(
