@@ -3326,14 +3326,25 @@ def upgrade(folder: str) -> None:
             return
         with exclusive(folder, "serve"):
             copy = os.path.join(folder, "backups", f"before-upgrade-{version}.db")
-            os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
-            for part in glob.glob(f"{glob.escape(copy)}.*.part"):
-                os.unlink(part)  # of an upgrade that was killed
+            make_place(copy)
             # The copy, and what SQLite writes before it changes the database.
             check_room(path, 2 * os.path.getsize(path) + MIN_START_BYTES)
             copy_database(path, copy)
             change_schema(db, version)
     log.info("Upgraded the database. A copy of the earlier one is %s.", copy)
+
+
+def make_place(copy: str) -> None:
+    """Make the folder of a copy, unless that is a link: its disk may be away. Remove
+    what an upgrade left there that was killed. :raises Problem: that cannot be done."""
+    folder = os.path.dirname(copy)
+    try:
+        if not os.path.islink(folder):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        for part in glob.glob(f"{glob.escape(copy)}.*.part"):
+            os.unlink(part)
+    except OSError as error:
+        raise Problem("not_written", copy, refusal(error)) from error
 
 
 def change_schema(db: sqlite3.Connection, version: int) -> None:

@@ -2769,6 +2769,22 @@ def test_an_upgrade_names_the_room_that_it_wants(
     assert not os.listdir(released / "backups")
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_an_upgrade_tells_that_its_copy_cannot_be_written(
+    released: pathlib.Path, tmp_path: pathlib.Path, is_link: bool
+) -> None:
+    """The folder of backups is a link to a disk that is away, or a file."""
+    backups = released / "backups"
+    if is_link:
+        backups.symlink_to(tmp_path / "away")
+    else:
+        backups.write_bytes(b"")
+    why = "No such file or directory" if is_link else "File exists"
+    told = rf"before-upgrade-[0-9]+\.db: cannot be written: {why}"
+    with pytest.raises(catalogd.Problem, match=told):
+        catalogd.upgrade(str(released))
+
+
 def test_an_upgrade_removes_what_one_left_that_was_killed(
     released: pathlib.Path,
 ) -> None:
