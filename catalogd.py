@@ -11970,9 +11970,8 @@ WORDS = {
     "newPassword": "New password",
     "passwordChanged": "Changed the password. Your other browsers were signed out.",
     "console": "Programs on the console",
-    "consoleLead": "Programs that browse find all that this account sees at this"
-    " address, without a key. Anyone who has it can download that: treat it like a"
-    " password.",
+    "consoleLead": "Type this address into a program on the console, and it lists every"
+    " game that this account sees. It works without a password, so tell it nobody.",
     "consoleOfChild": "For a child's console, create it under People, with the child.",
     "createAddressQuestion": "Create a console address for {name}? It lists what"
     " {name} sees, and replaces an older one.",
