@@ -12729,6 +12729,7 @@ function toggleMenu({target, defaultPrevented}) {
   const opener = target.closest("[popovertarget]");
   if (!opener || opener.nextElementSibling === open) return;
   opener.nextElementSibling.hidden = false;
+  opener.nextElementSibling.scrollIntoView({block: "nearest"});
   opener.setAttribute("aria-expanded", "true");
 }
 
