@@ -48,7 +48,6 @@ ADORNMENTS = [
     "word-break: auto-phrase",
     "content-visibility:",
     "@supports (position-area: bottom)",
-    "@supports not (color: oklch(0 0 0))",
     "@supports not selector(:popover-open)",
     "@supports not selector(:has(a))",
     "@container (width >= 44rem)",
