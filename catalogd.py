@@ -6060,12 +6060,30 @@ def may_take(entry: KnownFile, state: str, left: Difference) -> bool:
     return bool(entry.is_touched) or is_gone
 
 
-def lost_state(entry: KnownFile, trees: Trees, unread: Container[str]) -> str:
-    """Return the state of an entry without a file. :param unread: paths of files that
-    cannot be read."""
-    path = entry.file.path
+def moved_volumes(pairs: Iterable[Pair]) -> set[str]:
+    """Return the names that volumes without an id had where they were mounted before:
+    a file that has kept its inode and time tells that it is the same volume."""
+    return {
+        entry.file.volume
+        for entry, file in pairs
+        if entry.file[2:5] == file[2:5]
+        and entry.file.volume != file.volume
+        and not is_sure_volume(entry.file)
+    }
+
+
+def lost_state(
+    entry: KnownFile, trees: Trees, unread: Container[str], moved: Container[str]
+) -> str:
+    """Return the state of an entry without a file.
+
+    :param unread: paths of files that cannot be read.
+    :param moved: names of volumes that are mounted elsewhere.
+    """
+    path, is_here = entry.file.path, entry.state == "here"
     above = [trees[folder] for folder in trees if is_below(path, folder)]
-    if entry.state == "gone" or not above:  # of no folder of the settings
+    has_moved = is_here and entry.file.volume in moved
+    if entry.state == "gone" or has_moved or not above:  # of no folder of the settings
         return "gone"
     is_off = path in unread or is_away(path, entry.file.volume, above[0])
     return "offline" if is_off else "gone"
@@ -6103,7 +6121,6 @@ def compare(
     :param others: entries of contents that were found or are missed, the oldest first.
     """
     samples = {path: content and content.sample for path, content in contents.items()}
-    unread = {file.path for file in left.files} - samples.keys()
     files = [file for file in left.files if samples.get(file.path)]
     # One whose file grows stays as it is.
     missed = {it.id: it for it in left.entries if samples.get(it.file.path, "?")}
@@ -6112,7 +6129,11 @@ def compare(
     entries = sorted(waiting.values(), key=claim)
     pairs = pair_read(entries, sorted(files, reverse=True), samples, left.is_sure)
     entries, new = rest(pairs, entries, files)
-    states = {it.id: lost_state(it, trees, unread) for it in entries}
+    unread, moved = (
+        {at.path for at in left.files} - samples.keys(),
+        moved_volumes(pairs),
+    )
+    states = {it.id: lost_state(it, trees, unread, moved) for it in entries}
     takers = [it for it in entries if may_take(it, states[it.id], left)]
     merged = take_twins(takers, with_files(here, pairs, samples))
     pairs += [*((entry, twin.file) for entry, twin in merged), *left.updated]

@@ -374,6 +374,22 @@ class Histories(RuleBasedStateMachine):
         self.check_in_place(before[0], here, samples)
         self.check_returned(before[0], here, samples)
 
+    def check_mounted_elsewhere(
+        self, old: dict[str, KnownFile], new: dict[str, KnownFile]
+    ) -> None:
+        """A disk without an id that has only moved does not count as away."""
+        here = [id for id in old if old[id].state == "here" and id in new]
+        moved = {
+            old[id].file.volume
+            for id in here
+            if old[id].file[2:5] == new[id].file[2:5]
+            and old[id].file.volume != new[id].file.volume
+        }
+        for id in here:
+            is_moved = old[id].file.volume in moved
+            is_sure = old[id].file.volume.startswith(catalogd.SURE_IDS)
+            assert new[id].state != "offline" or is_sure or not is_moved
+
     def check_in_place(
         self, old: dict[str, KnownFile], here: dict[str, KnownFile], samples: Any
     ) -> None:
@@ -464,6 +480,7 @@ class Histories(RuleBasedStateMachine):
             if was_here and item.state != "here" and "uuid:" in volume:
                 is_there = volume in mounted | {"uuid:system"}
                 assert is_there or item.state == "offline"
+        self.check_mounted_elsewhere(old, {item.id: item for item in known})
         if self.has_faults:
             waiting = {item.file.volume for item in known if item.state == "offline"}
             assert {disk["id"] for disk in self.scanner.state.disks} == waiting

@@ -417,6 +417,18 @@ def test_on_a_disk_that_is_not_surely_the_same_a_change_is_a_new_file(
     assert told == {"1": A.path}
 
 
+@pytest.mark.parametrize("volume", ["mount:p", "uuid:p"])
+def test_a_disk_without_an_id_that_is_mounted_elsewhere_is_not_away(
+    volume: str,
+) -> None:
+    """Though one of its files was removed there, and others of that name wait."""
+    items = [known(str(n), at._replace(volume=volume)) for n, at in enumerate((A, B))]
+    items.append(known("3", C._replace(volume=volume), "c", state="offline"))
+    moved = A._replace(path="/games/q/a.nsp", volume="mount:q")
+    told = compare(items, tree(moved), contents={moved.path: A.path})
+    assert told == {"0": moved.path, "1": "gone" if volume == "mount:p" else "offline"}
+
+
 def test_a_disk_that_gets_another_name_is_not_read() -> None:
     items = [
         known(str(n), row._replace(volume="fsid:1")) for n, row in enumerate((A, B))
