@@ -426,7 +426,6 @@ FAULTS = {  # by the codes of their sentences
     "file_damaged": FaultKind(
         "{path} is damaged: its content has changed.", tab="library"
     ),
-    "file_replaced": FaultKind("{name} has a new file.", "Still for {age}?"),
     "disk_silent": FaultKind("{folder}: it does not answer."),
     "folder_read_only": FaultKind(
         "{folder}: the service cannot write there.", "Allow it."
@@ -2235,13 +2234,9 @@ CREATE VIEW viewers AS SELECT id AS account, name, admin,
     iif(admin, 99, coalesce(age, 99)) AS age FROM accounts;
 
 CREATE TABLE ages (                    -- what admins decided; outlives the entries
-    title TEXT PRIMARY KEY,            -- as in `entries`
-    age INTEGER NOT NULL CHECK (age IN {TITLE_AGES}), -- 18: not for children
-    sample TEXT                        -- of the only content of an entry without an id
-) STRICT, WITHOUT ROWID;               -- that this holds for
-
-CREATE VIEW held_ages AS SELECT title, age, sample FROM ages WHERE sample IS NULL
-OR sample = (SELECT sample FROM entries WHERE id = ages.title AND least_age <= age);
+    subject TEXT PRIMARY KEY,          -- as in `entries`
+    age INTEGER NOT NULL CHECK (age IN {TITLE_AGES}) -- 18: not for children
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
@@ -2317,7 +2312,9 @@ CREATE TABLE entries (
     file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe
     marked_name TEXT NOT NULL DEFAULT '', -- where an older entry has that: with the id
     file_key TEXT NOT NULL DEFAULT '', -- the first of both, case folded
-    least_age INTEGER NOT NULL DEFAULT 0 -- of the title before, until an admin decides
+    subject TEXT NOT NULL GENERATED ALWAYS AS -- of its age: the title or, without one,
+        (iif(title = id, coalesce(sample, id), title)) VIRTUAL, -- the content
+    former TEXT                        -- the last other subject that had an age
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
@@ -2330,6 +2327,7 @@ CREATE INDEX entries_name ON entries (plain_name);
 CREATE INDEX entries_file ON entries (file_key);
 CREATE INDEX entries_damaged ON entries (id) WHERE fault = 'damaged';
 CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
+CREATE INDEX entries_former ON entries (former) WHERE former IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
     WHERE facts ->> 'icon' IS NOT NULL;
 
@@ -2355,9 +2353,7 @@ CREATE TABLE icons (
 -- version, larger file, or older entry.
 CREATE VIEW parts AS SELECT *, rowid AS serial,
     iif(title = id, NULL, title) AS base_id,
-    max(least_age, coalesce(
-        (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
-    )) AS seen_from,
+    coalesce((SELECT age FROM ages WHERE subject = entries.subject), 99) AS seen_from,
     coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,
     coalesce((SELECT digest FROM icons WHERE digest = cover), (
         SELECT digest FROM title_images JOIN icons ON digest = title_images.cover
@@ -2381,11 +2377,10 @@ CREATE VIEW parts AS SELECT *, rowid AS serial,
 FROM entries;
 
 -- What the scanner knows of files, and those that can be read whole. Somebody touched
--- what was edited, has an age of its own, waits in a queue or was sent.
+-- what was edited, waits in a queue or was sent.
 CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode,
     volume, cover, sample, state, gone_at, rowid AS serial, facts_version,
-    overrides != '{}' OR id IN (SELECT title FROM ages)
-    OR id IN (SELECT entry FROM queue WHERE is_open)
+    overrides != '{}' OR id IN (SELECT entry FROM queue WHERE is_open)
     OR id IN (SELECT entry FROM sent) AS is_touched
 FROM entries WHERE type = 'filepath';
 
@@ -2502,6 +2497,54 @@ CREATE TABLE counters (
 for name, ages in {"AGES": AGES, "TITLE_AGES": TITLE_AGES}.items():
     SCHEMA = SCHEMA.replace(f"{{{name}}}", f"{ages}")
 SCHEMA_VERSION = 18  # also goes up when `derived` changes
+# To version 18: an age is of a title or of a content. Of two that were given to one the
+# stricter counts, and nobody sees a content that it did not see: a part that was held
+# makes its title as strict, or undecided; what was seen before is told then.
+AGES_OF_CONTENTS = (
+    """
+    CREATE TEMP TABLE seen AS
+    SELECT id, coalesce(entries.sample, id) AS content,
+        iif(entries.title = id, coalesce(entries.sample, id), entries.title) AS subject,
+        iif(entries.title = id, 0, least_age) AS held_at,
+        max(least_age, coalesce(iif(ages.sample IS NULL
+            OR ages.sample = entries.sample AND least_age <= age, age, NULL), 99)
+        ) AS seen_from
+    FROM entries LEFT JOIN ages USING (title)
+    """,
+    """
+    CREATE TEMP TABLE given AS
+    SELECT ages.title AS id, age,
+        coalesce(ages.sample, entries.sample, ages.title) AS subject
+    FROM ages LEFT JOIN entries ON id = ages.title AND entries.title = id
+    """,
+    "DROP VIEW IF EXISTS held_ages",
+    "DROP TABLE ages",
+    "CREATE TABLE ages (subject TEXT PRIMARY KEY, age INTEGER NOT NULL)",
+    """
+    WITH meeting AS (
+        SELECT subject, age FROM given UNION ALL
+        SELECT seen.subject, age FROM given JOIN seen ON content = given.subject
+    ), contents AS (
+        SELECT content, min(seen_from) AS seen_from FROM seen GROUP BY content
+    )
+    INSERT INTO ages SELECT subject, max(age) FROM (
+        SELECT * FROM meeting UNION ALL
+        SELECT subject, max(held_at, contents.seen_from)
+        FROM seen JOIN contents USING (content)
+        WHERE subject IN (SELECT subject FROM meeting)
+    ) GROUP BY subject HAVING max(age) < 99
+    """,
+    "ALTER TABLE entries ADD COLUMN former TEXT",
+    "UPDATE entries SET former = given.subject FROM given WHERE given.id = entries.id",
+    """
+    UPDATE entries SET former = content FROM seen WHERE seen.id = entries.id
+    AND seen_from < 99 AND seen.subject NOT IN (SELECT subject FROM ages)
+    """,
+    """
+    INSERT OR IGNORE INTO ages SELECT content, max(seen_from) FROM seen
+    WHERE seen_from < 99 AND subject NOT IN (SELECT subject FROM ages) GROUP BY content
+    """,
+)
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -2510,6 +2553,7 @@ UPGRADES = {
         "ALTER TABLE entries RENAME COLUMN said TO facts",
         "ALTER TABLE entries RENAME COLUMN typed TO overrides",
         "ALTER TABLE entries ADD COLUMN facts_version INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE entries ADD COLUMN title TEXT NOT NULL DEFAULT ''",
         "UPDATE counters SET name = 'list'",
         "CREATE TABLE sent AS SELECT entry, account,"
         " coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,"
@@ -2524,10 +2568,16 @@ UPGRADES = {
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     6: ("DROP TABLE IF EXISTS scan_request",),
+    9: ("CREATE TABLE ages (title TEXT PRIMARY KEY, age INTEGER NOT NULL)",),
+    15: (
+        "ALTER TABLE ages ADD COLUMN sample TEXT",
+        "ALTER TABLE entries ADD COLUMN least_age INTEGER NOT NULL DEFAULT 0",
+    ),
     16: (
         "ALTER TABLE icons ADD COLUMN ending TEXT",
         "UPDATE icons SET ending = menu_ending(image)",
     ),
+    17: AGES_OF_CONTENTS,
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
@@ -2679,34 +2729,38 @@ CANCEL_UNSEEN = f"""
 UPDATE queue SET status = 'cancelled', ended_at = ?, action = action || ' -'
 WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN})
 """
-# Entries that get the id of a title that no other entry has bring their age along. With
-# another content they may be another game: its age does not move.
-MOVE_AGES = """
-INSERT INTO ages SELECT value ->> 'title' AS new, max(age), NULL
-FROM json_each(?) JOIN entries ON entries.id = value ->> 'id'
-JOIN held_ages ON held_ages.title = entries.title
-WHERE new != entries.id AND value ->> 'sample' IS entries.sample
-AND new NOT IN (SELECT title FROM entries) GROUP BY new
-ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
+# A content that was given an age turns out to be of a title, which has the stricter of
+# both from then on. One that has none gets that of the content, but stays undecided by
+# a scan where others are of it: nobody gave them an age. A content that was not read
+# before has what its entry was given.
+MEET_AGES = """
+INSERT INTO ages SELECT iif(title = id, sample, title) AS new, max(age) FROM (
+    SELECT value ->> 'id' AS id, value ->> 'title' AS title,
+        value ->> 'sample' AS sample FROM json_each(?)
+) AS entry JOIN ages ON ages.subject IN (
+    sample, (SELECT id FROM entries WHERE id = entry.id AND sample IS NULL)
+) WHERE ages.subject != new AND {}
+GROUP BY new ON CONFLICT DO {} RETURNING subject, age
 """
+FOUND_BY_SCAN = MEET_AGES.format(
+    """NOT EXISTS (
+        SELECT 1 FROM entries AS other WHERE other.title = entry.title
+        AND coalesce(other.sample, other.id) = coalesce(entry.sample, entry.id)
+    ) AND (new IN (SELECT subject FROM ages) OR NOT EXISTS (
+        SELECT 1 FROM entries AS other WHERE other.title = entry.title
+        AND other.id != entry.id
+    ))""",
+    "UPDATE SET age = excluded.age WHERE excluded.age > age",
+)
+NAMED_BY_ADMIN = MEET_AGES.format(
+    "title != (SELECT title FROM entries WHERE id = entry.id)", "NOTHING"
+)
 TITLE_ORDER = f"""
 SELECT parts.id, iif(size = 0 AND parts.type = 'filepath', 'empty', state) AS state
 FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
 AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
 ORDER BY min(key) OVER (PARTITION BY title),
     kind != 'base', kind != 'update', title_id, number, key
-"""
-# Of entries that have lost their files, by their contents: the ages that were given to
-# them go on with those of the same content that have a file still.
-INHERIT_AGES = """
-INSERT INTO ages SELECT heir.id, max(age), value FROM json_each(?)
-JOIN held_ages AS given ON given.title = key AND given.sample = value
-JOIN entries AS own ON own.id = key AND own.title = key
-JOIN entries AS heir ON heir.sample = value
-WHERE heir.state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
-ON CONFLICT DO UPDATE SET sample = excluded.sample,
-    age = iif(sample = excluded.sample, max(age, excluded.age), excluded.age)
-RETURNING title
 """
 COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
@@ -2899,29 +2953,44 @@ def derived(row: Row) -> Row:
     }
 
 
-def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+def write_entries(
+    db: sqlite3.Connection, rows: Sequence[Row], meeting: str = FOUND_BY_SCAN
+) -> None:
     """Add entries, or replace those with the same ids, by one statement: SQLite works
-    without holding up the threads that answer calls. All rows have the same columns."""
+    without holding up the threads that answer calls. All rows have the same columns.
+
+    :param meeting: what becomes of the ages of contents, see MEET_AGES.
+    """
     if not rows:
         return
     written = [{**row, **derived(row)} for row in rows]
-    columns = [column for column in written[0] if column != "least_age"]
+    columns = [name for name in written[0] if name not in ("subject", "former")]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    pairs = zip(rows, written, strict=True)
-    moved = [new for old, new in pairs if old.get("title") not in (None, new["title"])]
-    db.execute(MOVE_AGES, (ENCODER.encode(moved),))
+    given = (ENCODER.encode(written),)
+    met = db.execute(meeting, given).fetchall() if meeting else []
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
-        f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates},"
-        # The stricter age of both titles holds until an admin decides.
-        " least_age = iif(title = excluded.title OR sample IS NOT excluded.sample,"
-        " least_age, (SELECT seen_from FROM parts WHERE parts.id = entries.id))",
-        (ENCODER.encode(written),),
+        f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates}, former ="
+        " iif(subject IN (SELECT subject FROM ages) AND subject != excluded.subject,"
+        " subject, former)",
+        given,
     )
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
-    tell_apart(db, names)
+    tell_apart(db, names | ages_changed(db, [row["subject"] for row in met]))
+    for row in met:
+        log.info("%s: for %s and older, as a file of it was.", *row)
+
+
+def ages_changed(db: sqlite3.Connection, subjects: Sequence[str]) -> set[str]:
+    """Note that these have other ages now. Return the plain names of their entries."""
+    if not subjects:
+        return set()
+    db.execute(COUNT, ("ages",))
+    sql = f"SELECT plain_name FROM entries WHERE title IN {LISTED}"
+    sql += f" OR title = id AND sample IN {LISTED}"
+    return {name for (name,) in db.execute(sql, (json.dumps(subjects),) * 2)}
 
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
@@ -2985,11 +3054,7 @@ def set_states(
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
         (ENCODER.encode(rows), now),
     )
-    was_here = (item for item, _, state in files if "here" == item.state != state)
-    lost = {item.id: item.sample for item in was_here}
-    heirs = db.execute(INHERIT_AGES, (json.dumps(lost),)).fetchall()
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
-    changed += [row["title"] for row in heirs]
     sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
     tell_apart(db, {name for (name,) in db.execute(sql, (ENCODER.encode(changed),))})
 
@@ -3302,8 +3367,6 @@ def check_version(db: sqlite3.Connection, path: str) -> int:
 def set_schema(db: sqlite3.Connection) -> None:
     """Make a database one of this version: a new one, or one that was upgraded."""
     adopt_schema(db)
-    of_entry = "(SELECT sample FROM entries WHERE id = ages.title)"
-    db.execute(f"UPDATE ages SET sample = {of_entry} WHERE sample IS NULL")
     ids = [row["id"] for row in db.execute("SELECT id FROM entries ORDER BY rowid")]
     change_entries(db, dict.fromkeys(ids, {}))
     db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0), ('ages', 0)")
@@ -4292,21 +4355,32 @@ class Entries:
             row = existing(next(iter(read_entries(db, [entry])), None), "no_entry")
             old: Row = row["overrides"]
             row["overrides"] = {} if overrides is None else {**old, **overrides}
-            write_entries(db, [row])
+            write_entries(db, [row], "" if overrides is None else NAMED_BY_ADMIN)
         return old
 
     def ages(self) -> dict[str, int]:
         """Return the ages that admins gave, by title."""
-        rows = self.database.rows("SELECT title, age FROM held_ages")
+        rows = self.database.rows(
+            "SELECT DISTINCT title, age FROM ages CROSS JOIN entries USING (subject)"
+            " WHERE title = ages.subject OR sample = ages.subject"
+        )
         return {row["title"]: row["age"] for row in rows}
 
-    def outgrown_ages(self) -> list[Row]:
-        """Return id and name of the entries that children saw with the content before,
-        and from which age on."""
-        sql = "SELECT id, name, age FROM entries JOIN ages ON ages.title = id"
-        sql += " WHERE ages.sample != entries.sample AND entries.title = id"
-        sql += " AND state != 'gone' AND age < ? ORDER BY id LIMIT 100"
-        return self.database.rows(sql, (max(TITLE_AGES),))
+    def former_ages(self) -> dict[str, Row]:
+        """Return of undecided titles from which `age` on they were seen before, and
+        whether a file of them was `replaced` by another content since."""
+        rows = self.database.rows(
+            "SELECT title, min(age) AS age,"
+            " max(length(former) > 16 AND former IS NOT sample) AS replaced"  # no id
+            " FROM entries INDEXED BY entries_former JOIN ages ON ages.subject = former"
+            " WHERE former NOT NULL AND age < ? AND state != 'gone'"
+            " AND entries.subject NOT IN (SELECT subject FROM ages) GROUP BY title",
+            (max(TITLE_AGES),),
+        )
+        return {
+            row["title"]: {"age": row["age"], "replaced": bool(row["replaced"])}
+            for row in rows
+        }
 
     def seen_titles(self, age: int) -> set[str]:
         """Return the ids and the names of the titles that an account of this age sees,
@@ -4318,17 +4392,17 @@ class Entries:
     def set_ages(self, titles: Sequence[str], age: int | None) -> None:
         """Let accounts of this age on see these titles, or with None nobody who has an
         age. What such accounts queued and no longer see is cancelled."""
-        values = {"titles": json.dumps(titles), "age": age}
-        sql = "SELECT value FROM json_each(:titles)"
+        sql = "SELECT coalesce((SELECT subject FROM entries WHERE (id, title)"
+        sql += " = (value, value)), value) AS subject FROM json_each(?)"
         with self.changing(listed=False) as db:
-            db.execute(f"DELETE FROM ages WHERE title IN ({sql})", values)
-            sample = "(SELECT sample FROM entries WHERE id = value AND title = id)"
-            of = f"SELECT DISTINCT value, :age, {sample} FROM ({sql})"
-            db.execute(f"INSERT INTO ages {of} WHERE :age NOT NULL", values)
-            db.execute(COUNT, ("ages",))
-            change = f"UPDATE entries SET least_age = 0 WHERE title IN ({sql})"
-            names = db.execute(f"{change} RETURNING plain_name", values).fetchall()
-            tell_apart(db, [row["plain_name"] for row in names])
+            subjects = [
+                row["subject"] for row in db.execute(sql, (json.dumps(titles),))
+            ]
+            for subject in subjects:
+                db.execute("DELETE FROM ages WHERE subject = ?", (subject,))
+                if age is not None:
+                    db.execute("INSERT INTO ages VALUES (?, ?)", (subject, age))
+            tell_apart(db, ages_changed(db, subjects))
 
     # Files
 
@@ -4392,7 +4466,7 @@ class Entries:
             db.execute(f"DELETE FROM entries WHERE id IN ({sql})", (ids,))
             change_entries(db, read)
             set_states(db, states, self.database.time())
-            # What was sent was another content; an age holds for its own: held_ages.
+            # What was sent was another content.
             db.execute(f"DELETE FROM sent WHERE entry IN {LISTED}", (json.dumps(anew),))
 
     def give_up(self, volume: str) -> None:
@@ -8566,9 +8640,6 @@ class Health:
         try:
             for file in entries.damaged():
                 yield Fault("files", file["id"], say("file_damaged", file["name"]))
-            for file in entries.outgrown_ages():
-                told = say("file_replaced", file["name"], file["age"])
-                yield Fault("files", file["id"], told)
         except StorageFailed as problem:
             yield Fault("database", "", str(problem))
 
@@ -9580,7 +9651,7 @@ class LibraryCalls(Calls):
     def ages(self, caller: Caller) -> dict[str, Any]:
         if caller.age != EVERYTHING:
             raise Forbidden("admins_only")
-        return {"ages": self.entries.ages()}
+        return {"ages": self.entries.ages(), "former": self.entries.former_ages()}
 
     @route("POST /web/ages", access="admin", fields=SET_AGES)
     def set_ages(self, caller: Caller, body: dict[str, Any]) -> None:
@@ -11578,6 +11649,10 @@ WORDS = {
             "other": "{name} have no age now.",
         },
     },
+    "formerAge": {
+        "seen": "seen from {age} before",
+        "replaced": "its file was replaced; it was for {age}",
+    },
     "hiddenFrom": {
         "one": "{device}: {child} does not see this title, and will see it in the"
         " queue.",
@@ -12832,6 +12907,8 @@ function initialState() {
     entries: /** @type {Entry[] | null} */ (null),
     // From which on children see a title, by its id; those undecided are absent:
     ages: /** @type {Record<string, number> | null} */ (null),
+    // Of those, what children saw before:
+    former: /** @type {Record<string, {age: number, replaced: boolean}>} */ ({}),
     sent: NO_DELIVERIES,
     items: /** @type {QueueItem[] | null} */ (null),
     finished: 0, // number of items that have ended, also those that are not loaded
@@ -13351,6 +13428,7 @@ const IN_CHANGES = ["devices", "queue", "scan"]; // told by the call that is pol
 const TAKES = {
   changes: takeChanges,
   entries: takeEntries,
+  ages: ({ages, former}) => update({ages, former}),
   uploads: ({uploads}) => update({unfinished: uploads}),
 };
 const RETRY_PAUSE = 1500; // milliseconds until the server is tried again, at first
@@ -14195,6 +14273,12 @@ const EVERYTHING = 99; // the age of an account that sees every title
 /** The age of a title, as a key of WORDS.ages. */
 function ageOf(id) {
   return String(state.ages?.[id] || "none");
+}
+
+/** From which age on children saw an undecided title before, or "". */
+function formerAge(/** @type {Title} */ {id}) {
+  const {age, replaced} = state.former[id] || {};
+  return age ? WORDS.formerAge[replaced ? "replaced" : "seen"](age) : "";
 }
 
 /** @param {Title[]} titles
@@ -15326,7 +15410,8 @@ function renderTitleMeta(/** @type {Title} */ title) {
   const row = rowSending(title);
   const size = sizeOf({size: totalSize(toSend) || title.size});
   const contents = away === "partly" ? WORDS.marks.partly : contentsOf(title);
-  const age = state.account.admin && WORDS.ages[state.ages?.[title.id] || ""];
+  const decided = WORDS.ages[state.ages?.[title.id] || ""];
+  const age = state.account.admin && (decided || formerAge(title));
   const facts = row ? [leftText(figuresOf(row))] : [contents, age];
   return h.p("meta", joinFacts([size, ...facts]));
 }
@@ -15634,7 +15719,9 @@ function titleFacts(/** @type {Title} */ title) {
     ["contents", joinFacts([countParts(parts.filter(isCurrent)), sizeOf({size})])],
     ["added", formatAge(parts[0].created_at)],
     ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
-    ...(isKnown ? [["age", renderAgeMenu([title], ageOf(id))]] : []),
+    ...(isKnown
+      ? [["age", [renderAgeMenu([title], ageOf(id)), formerAge(title)]]]
+      : []),
   ];
 }
 
@@ -17802,25 +17889,13 @@ function renderFaults(/** @type {Health} */ {faults}) {
   if (!faults.length) return h.p("meta", WORDS.healthy);
   return faults.map(fault => {
     const tab = KNOWN.fault_tabs[fault.reason || ""];
-    const age = fault.reason === "file_replaced" && fault.arguments?.age;
     return h.p(
       {class: "problem", role: "alert", key: `${fault.about} ${fault.id}`},
       sentence(fault),
       tab && " ",
       tab && h.a({href: `#settings/${tab}`, class: "button"}, WORDS.tabs[tab]),
-      age && " ",
-      age && renderKeepAge(fault, age),
     );
   });
-}
-
-/** A button that lets children see the new content of an entry too. */
-function renderKeepAge(fault, age) {
-  const act = async () => {
-    await saveAges([[fault.id, age]]);
-    await poll("status");
-  };
-  return rowButton(WORDS.ages[age], sentence(fault), act, "");
 }
 
 function renderDisk(/** @type {Folder} */ {path, free, used}) {

@@ -3,7 +3,7 @@ addresses open nothing that is hidden from it.
 
 A state machine does what an admin, another adult, two children and their clients may
 do, at random, over the routes. It knows which ages the admin has given, to which
-content, and which items an adult has sent to a child's device since.
+title or content, and which items an adult has sent to a child's device since.
 """
 
 import contextlib
@@ -49,7 +49,10 @@ DEEDS = (
         "set_age",
         "share",
         "rename",
+        "name",
+        "name",
         "replace",
+        "copy",
         "retry_failed",
         "undo",
         "undo",
@@ -84,10 +87,9 @@ class Access(RuleBasedStateMachine):
         folder = pathlib.Path(tempfile.mkdtemp())
         self.open.callback(shutil.rmtree, folder)
         self.library, clock = Library(folder / "library"), Clock()
+        self.contents = {name: f"content of {name}".encode() for name in FILES}
         for name, title in FILES.items():
-            self.library.add(
-                self.file_name(name, title), b"content of " + name.encode()
-            )
+            self.library.add(self.file_name(name, title), self.contents[name])
         self.store = self.open.enter_context(
             contextlib.closing(
                 catalogd.Store(str(folder / "data"), clock=catalogd.Clock(clock, clock))
@@ -99,9 +101,7 @@ class Access(RuleBasedStateMachine):
         self.web.scanner.scan()
         self.paths = {name: self.file_name(name, t) for name, t in FILES.items()}
         self.ids: dict[str, str] = {}
-        # From which ages on: titles, and files since they had another title.
-        self.decided: dict[str, int] = {}
-        self.least: dict[str, int] = dict.fromkeys(FILES, 0)
+        self.decided: dict[str | bytes, int] = {}  # titles, and contents
         self.renamed = 0
         self.files: dict[str, str] = {}  # by all ids that they have had
         self.people()
@@ -172,7 +172,11 @@ class Access(RuleBasedStateMachine):
         return self.seen_from(file) <= self.age(who)
 
     def seen_from(self, file: str) -> int:
-        return max(self.least[file], self.decided.get(self.title(file), EVERYTHING))
+        return self.decided.get(self.subject(file), EVERYTHING)
+
+    def subject(self, file: str) -> str | bytes:
+        title = self.title(file)
+        return self.contents[file] if title == self.ids[file] else title
 
     def title(self, file: str) -> str:
         sql = "SELECT title FROM entries WHERE id = ?"
@@ -254,33 +258,24 @@ class Access(RuleBasedStateMachine):
     def decide(self, file: str, age: int | None) -> None:
         title = self.title(file)
         self.pages["anna"].post_json("/web/ages", {"titles": [title], "age": age})
-        self.decided[title] = age or EVERYTHING
-        self.least |= {each: 0 for each in FILES if self.title(each) == title}
+        self.decided.pop(self.subject(file), None)
+        if age:
+            self.decided[self.subject(file)] = age
 
     def edit(self, file: str, title: str) -> None:
-        self.change_title(file, "", base_id=title)
+        self.change_title(file, "", base_id=title, kind="base")
 
     def undo_edits(self, file: str) -> None:
         self.change_title(file, "/undo")
 
     def change_title(self, file: str, way: str, **edits: str) -> None:
-        """The stricter age counts, that of the title before or that of the new one,
-        which has the other's where no file had it."""
-        old, before = self.title(file), self.seen_from(file)
-        others = {self.title(each) for each in FILES if each != file}
+        """A title that an admin names has its age or, without one, the content's."""
+        old = self.title(file)
         path = f"/web/entries/{self.ids[file]}{way}"
         self.pages["anna"].post_json(path, edits)
-        new = self.title(file)
-        if new == old:
-            return
-        self.least[file] = before
-        if new != self.ids[file]:
-            age = self.decided.get(old, EVERYTHING)
-            if new not in others and age != EVERYTHING:
-                known = self.decided.get(new, EVERYTHING)
-                known = 0 if known == EVERYTHING else known
-                self.decided[new] = max(age, known)
-            self.decided.pop(self.ids[file], None)
+        given = self.decided.get(self.contents[file])
+        if edits and given and self.title(file) != old:
+            self.decided.setdefault(self.subject(file), given)
 
     def remove_device(self, who: str) -> None:
         """What others sent to it waits for their choice."""
@@ -305,19 +300,52 @@ class Access(RuleBasedStateMachine):
         self.pages["anna"].post_json(path, {"shared": is_device})
 
     def rename(self, file: str) -> None:
+        self.move(file, os.path.basename(self.paths[file]))
+
+    def name(self, file: str, title: str, is_device: bool) -> None:
+        """Let the file's name have an id, or none."""
+        self.move(file, self.file_name(file, title if is_device else ""))
+
+    def move(self, file: str, name: str) -> None:
         self.renamed += 1
-        name = f"{self.renamed}/{os.path.basename(self.paths[file])}"
+        path = f"{self.renamed}/{name}"
         (self.library.folder / str(self.renamed)).mkdir()
-        os.rename(self.library.folder / self.paths[file], self.library.folder / name)
-        self.paths[file] = name
-        self.scan()
+        os.rename(self.library.folder / self.paths[file], self.library.folder / path)
+        self.paths[file] = path
+        self.scan_for(file)
 
     def replace(self, file: str) -> None:
         """Put another content there: of a file without an id, that is another game."""
+        self.write(file, b"other %d" % (self.renamed + 1))
+
+    def copy(self, file: str) -> None:
+        """Put the content of the other file there."""
+        (other,) = {*FILES} - {file}
+        self.write(file, self.contents[other])
+
+    def write(self, file: str, content: bytes) -> None:
         self.renamed += 1
-        self.library.add(self.paths[file], b"other %d" % self.renamed, self.renamed)
+        self.library.add(self.paths[file], content, self.renamed)
+        self.contents[file] = content
+        self.scan_for(file)
+
+    def scan_for(self, file: str) -> None:
+        """A title that a scan finds out has the stricter age, its own or the content's.
+        One without stays undecided where it has other parts."""
+        has = self.parts()
         self.scan()
-        self.decided.pop(self.ids[file], None)
+        given, title = self.decided.get(self.contents[file]), self.title(file)
+        sample = self.parts()[self.ids[file]][1]
+        others = [had for had in has if had != self.ids[file] and has[had][0] == title]
+        is_new = (title, sample) not in has.values()
+        is_open = title in self.decided or not others
+        if title != self.ids[file] and given and is_new and is_open:
+            self.decided[title] = max(given, self.decided.get(title, 0))
+
+    def parts(self) -> dict[str, tuple[str, str]]:
+        """The titles and contents of all entries, by their ids."""
+        rows = self.store.database.rows("SELECT id, title, sample FROM entries")
+        return {row["id"]: (row["title"], row["sample"]) for row in rows}
 
     def scan(self) -> None:
         self.web.scanner.scan()
@@ -375,8 +403,11 @@ class Access(RuleBasedStateMachine):
         return str(self.store.database.value(sql, (self.ids[file],)))
 
     def check_lists(self, who: str, hidden: set[str]) -> None:
-        told = {file: {FILES[file], self.title(file)} for file in FILES}
-        seen = set().union({""}, *(told[file] for file in {*FILES} - hidden))
+        told = {
+            file: {self.title(file), *re.findall(r"\[(\w{16})", self.paths[file])}
+            for file in FILES
+        }
+        seen = set().union(*(told[file] for file in {*FILES} - hidden))
         titles = set().union(*(told[file] for file in hidden)) - seen
         words = [*hidden, *titles, *(self.ids[file] for file in hidden)]
         apps = {

@@ -407,40 +407,165 @@ def test_a_new_part_of_a_title_has_its_age(world: World, library: Library) -> No
     assert len(seen_names(world) - before) == 1
 
 
-def test_an_age_goes_along_when_an_entry_gets_an_id(world: World) -> None:
-    entries, hushed = world.store.entries, world.ids["Hushed"]
-    entries.set_ages([hushed], 7)
-    version = entries.version(age=0)
-    entries.edit(hushed, {"base_id": "0100AAAADDDD0000", "kind": "base"})
-    assert entries.version(age=0) > version  # open pages of admins follow
-    assert "Hushed" in seen_names(world)
-    assert entries.ages()["0100AAAADDDD0000"] == 7
-    entries.edit(hushed, {"base_id": "0100CCCCDDDD0000"})  # which others have
-    assert "Hushed" not in seen_names(world)
-    assert entries.ages()["0100CCCCDDDD0000"] == 12
-    entries.edit(hushed)  # the stricter one holds, and not the age of its own
-    assert "Hushed" not in seen_names(world)
-    assert hushed not in entries.ages()
-    entries.set_ages([hushed], 7)
-    assert "Hushed" in seen_names(world)
+def title_of(world: World, path: str) -> str:
+    """Return the title of the file that is there."""
+    sql = "SELECT title FROM entries WHERE source GLOB ? AND state = 'here'"
+    return str(world.store.database.value(sql, ("*/" + path,)))
 
 
-def test_an_age_that_does_not_hold_is_not_inherited(
+def put(world: World, library: Library, name: str, content: bytes = b"quiet") -> str:
+    """Write a file, and return its title."""
+    library.add(name, content, mtime=10**9 + len(os.listdir(library.folder)))
+    world.web.scanner.scan()
+    return title_of(world, name.replace("[", "[[]"))
+
+
+UNDECIDED = None
+NEW = "0100EEEEFFFF0000"  # no other file is of it
+
+
+@pytest.mark.parametrize(
+    ("given", "by_title", "by_scan", "by_admin"),
+    [
+        (7, UNDECIDED, UNDECIDED, 7),
+        (7, 3, 7, 3),
+        (7, 12, 12, 12),
+        (UNDECIDED, 7, 7, 7),
+        (UNDECIDED, UNDECIDED, UNDECIDED, UNDECIDED),
+    ],
+)
+@pytest.mark.parametrize("way", ["renamed", "copied", "named"])
+def test_a_content_that_turns_out_to_be_of_a_title_meets_its_age(
+    way: str,
+    given: int | None,
+    by_title: int | None,
+    by_scan: int | None,
+    by_admin: int | None,
+    world: World,
+    library: Library,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The title has the stricter of both, where both were given. Where an admin names
+    the title, its age holds. The content keeps its own, also when it leaves again."""
+    caplog.set_level("INFO")
+    entries, other = world.store.entries, TITLES[HIDDEN]
+    quiet = put(world, library, "Quiet.nsp")
+    entries.set_ages([quiet], given)
+    entries.set_ages([other], by_title)
+    path = library.folder / "Quiet.nsp"
+    named = library.folder / f"Quiet [{other}].nsp"
+    if way == "renamed":
+        os.rename(path, named)
+    elif way == "copied":
+        named.write_bytes(path.read_bytes())
+    else:
+        entries.edit(quiet, {"base_id": other, "kind": "base"})
+    world.web.scanner.scan()
+    expected = by_admin if way == "named" else by_scan
+    assert entries.ages().get(other) == expected
+    assert ("a file of it was" in caplog.text) == (expected != by_title)
+    if way == "copied":
+        assert entries.ages().get(quiet) == given
+    elif way == "renamed":
+        os.rename(named, path)
+        world.web.scanner.scan()
+    else:
+        entries.edit(quiet)
+    assert entries.ages().get(quiet) == given
+    assert entries.ages().get(other) == expected
+
+
+def test_a_title_of_no_other_content_has_the_age_of_the_first(
     world: World, library: Library
 ) -> None:
-    path, copy = library.add("Quiet.nsp", b"same"), library.add("Copy.nsp", b"same")
-    world.web.scanner.scan()
     entries = world.store.entries
-    ids = [entries.known("path = ?", at)[0].id for at in (path, copy)]
-    entries.edit(ids[1], {"name": "Copy"})
-    entries.set_ages(["0100EEEEFFFF0000"], 16)
-    entries.set_ages(ids[:1], 7)
-    named = str(library.folder / "Quiet [0100EEEEFFFF0000].nsp")
-    os.rename(path, named)
+    entries.set_ages([put(world, library, "Quiet.nsp")], 7)
+    os.rename(library.folder / "Quiet.nsp", library.folder / f"Quiet [{NEW}].nsp")
+    version = entries.version(age=0)
     world.web.scanner.scan()
-    os.remove(named)
+    assert entries.version(age=0) > version  # open pages of admins follow
+    assert entries.ages()[NEW] == 7 and "Quiet" in seen_names(world)
+    put(world, library, f"Quiet DLC [{NEW[:-4]}1001].nsp", b"more")
+    assert len(seen_names(world)) == 4  # which asks nothing
+
+
+def test_a_title_that_an_admin_decided_is_not_raised_again_by_the_same_content(
+    world: World, library: Library
+) -> None:
+    entries = world.store.entries
+    entries.set_ages([put(world, library, "Quiet.nsp")], 12)
+    put(world, library, f"Quiet [{NEW}].nsp")
+    entries.set_ages([NEW], 7)
+    put(world, library, f"Copy [{NEW}].nsp")
+    assert entries.ages()[NEW] == 7
+
+
+def test_ages_stay_whatever_becomes_of_files_and_names(
+    world: World, library: Library
+) -> None:
+    """Moved, copied, deleted and forgotten, put back, renamed, edited and restarted."""
+    entries, folder = world.store.entries, library.folder
+    quiet = put(world, library, "Quiet.nsp")
+    entries.set_ages([quiet], 7)
+    os.mkdir(folder / "sub")
+    os.rename(folder / "Quiet.nsp", folder / "sub" / "Quiet.nsp")
+    put(world, library, "Copy.nsp")
+    assert {"Quiet", "Copy"} <= seen_names(world)
+    assert len(entries.ages().keys() & {*all_ids(world)}) == 2
+    for path in ("sub/Quiet.nsp", "Copy.nsp"):
+        os.remove(folder / path)
     world.web.scanner.scan()
-    assert not {"Quiet", "Copy"} & seen_names(world)
+    with entries.changing() as db:
+        db.execute("DELETE FROM entries WHERE state = 'gone'")
+    back = put(world, library, "Back.nsp")
+    assert back != quiet and "Back" in seen_names(world)
+    entries.edit(back, {"name": "Front"})
+    entries.edit(back)
+    assert entries.ages()[back] == 7
+    entries.set_ages([back], UNDECIDED)
+    assert back not in entries.ages() and "Back" not in seen_names(world)
+
+
+def test_an_id_that_an_admin_typed_names_what_lies_there(
+    world: World, library: Library
+) -> None:
+    entries, hushed = world.store.entries, world.ids["Hushed"]
+    entries.edit(hushed, {"base_id": TITLES[SEEN], "kind": "base"})
+    assert put(world, library, "Hushed.nro", b"another one") == TITLES[SEEN]
+    assert "Hushed" in seen_names(world)
+    entries.edit(hushed)
+    assert title_of(world, "Hushed.nro") == hushed
+    assert "Hushed" not in seen_names(world)
+
+
+def test_a_link_has_the_age_that_its_entry_was_given(world: World) -> None:
+    entries = world.store.entries
+    facts = {"name": "Quiet", "description": "", "version": ""}
+    link = entries.add_link("http://x/quiet.nsp", 9, "nsp", facts, "anna")
+    entries.set_ages([link], 7)
+    assert "Quiet" in seen_names(world)
+    entries.edit(link, {"base_id": NEW, "kind": "base"})
+    assert entries.ages() == {NEW: 7, TITLES[SEEN]: 7, TITLES[HIDDEN]: 12}
+    entries.edit(link)
+    assert entries.ages()[link] == 7
+    entries.remove_link(link)
+    entries.add_link("http://x/new.nsp", 9, "nsp", facts, "anna")
+    assert "Quiet" not in seen_names(world)
+
+
+@pytest.mark.parametrize("other", [UNDECIDED, 3, 12])
+def test_a_file_that_is_read_first_has_the_age_that_its_entry_was_given(
+    other: int | None, world: World, library: Library
+) -> None:
+    entries = world.store.entries
+    entry = put(world, library, "Quiet.nsp")
+    entries.set_ages([put(world, library, "Copy.nsp")], other)
+    with entries.changing() as db:
+        unread = {"sample": None, "facts_version": 0}
+        catalogd.change_entries(db, {entry: unread})
+    entries.set_ages([entry], 7)
+    world.web.scanner.scan()
+    assert entries.ages()[entry] == max(7, other or 0)
 
 
 def test_an_age_is_not_lost_by_a_name_that_has_an_id_for_a_while(
@@ -462,17 +587,30 @@ def test_an_age_is_not_lost_by_a_name_that_has_an_id_for_a_while(
         assert known.is_touched
 
 
-def test_an_entry_that_changes_its_title_has_the_stricter_age(world: World) -> None:
-    """Until an admin decides on the title that it has now."""
-    entries, hushed = world.store.entries, world.ids["Hushed"]
-    base = {"kind": "base"}
-    entries.edit(hushed, {"base_id": TITLES[SEEN], **base})  # an undecided one
-    assert seen_names(world) == {"Seen", "Seen - Update 1"}
-    entries.set_ages([TITLES[SEEN]], 7)
-    assert "Hushed" in seen_names(world)
-    entries.edit(hushed, {"base_id": TITLES[HIDDEN]})
-    entries.edit(hushed, {"base_id": TITLES[SEEN]})
-    assert "Hushed" in seen_names(world, 12) - seen_names(world)
+def test_what_leaves_a_title_has_the_age_of_its_content_or_none(
+    world: World, library: Library
+) -> None:
+    entries = world.store.entries
+    seen, other = library.folder / f"Seen [{TITLES[SEEN]}][v0].nsp", TITLES[HIDDEN]
+    entries.set_ages([other], UNDECIDED)
+    for base_id in (NEW, other):
+        entries.edit(world.ids["Seen"], {"base_id": base_id})
+        assert seen_names(world) == {"Seen - Update 1"}
+        before = {"age": 7, "replaced": False}
+        assert entries.former_ages() == {base_id: before}
+    entries.edit(world.ids["Seen"])
+    assert entries.former_ages() == {}
+    os.rename(seen, library.folder / "Seen.nsp")
+    world.web.scanner.scan()
+    assert seen_names(world) == {"Seen - Update 1"}
+    assert entries.former_ages() == {world.ids["Seen"]: before}
+    entries.set_ages([world.ids["Seen"]], 3)
+    os.rename(library.folder / "Seen.nsp", seen)
+    world.web.scanner.scan()
+    entries.set_ages([TITLES[SEEN]], 12)
+    os.rename(seen, library.folder / "Seen.nsp")
+    world.web.scanner.scan()
+    assert seen_names(world, 3) == {"Seen"}
 
 
 @pytest.mark.parametrize("way", ["overwritten", "renamed over", "deleted and put"])
@@ -503,12 +641,11 @@ def test_an_age_without_an_id_ends_with_the_content(
         return
     assert world.app("key").get("/api/download/" + hushed, status=404)
     assert entries.version(age=0) > version and hushed not in entries.ages()
-    [fault] = [row for row in page.get("/web/status").json["faults"]][-1:]
-    assert (fault["id"], fault["reason"]) == (hushed, "file_replaced")
-    assert fault["message"] == "Hushed has a new file. Still for 7?"
+    told = {hushed: {"age": 7, "replaced": True}}
+    assert page.get("/web/ages").json["former"] == told
     page.post_json("/web/ages", {"titles": [hushed], "age": 7})
     assert "Hushed" in seen_names(world)
-    assert "file_replaced" not in page.get("/web/status").text
+    assert page.get("/web/ages").json["former"] == {}
 
 
 def test_an_age_comes_back_with_its_content_alone(
@@ -545,19 +682,6 @@ def test_another_game_under_the_same_file_name_gets_no_age(
     assert world.store.database.value(sql) == "0100AAAAFFFF0000"
     assert "game" not in seen_names(world)
     assert "0100AAAAFFFF0000" not in entries.ages()
-
-
-def test_an_age_goes_along_when_the_file_gets_an_id_by_its_name(
-    world: World, library: Library
-) -> None:
-    path = library.add("game.nsp", b"game")
-    world.web.scanner.scan()
-    sql = "SELECT title FROM entries WHERE source LIKE '%/game%.nsp'"
-    world.store.entries.set_ages([world.store.database.value(sql)], 3)
-    os.rename(path, path.replace("game.nsp", "game [0100AAAAFFFF0000].nsp"))
-    world.web.scanner.scan()
-    assert world.store.entries.ages()["0100AAAAFFFF0000"] == 3
-    assert "game" in seen_names(world)
 
 
 def test_an_age_outlives_files_that_go_and_come(world: World, library: Library) -> None:
@@ -866,7 +990,7 @@ def test_an_item_s_name_differs_from_all_on_the_card(
     assert names == [f"Twin ({ids['a']}).nro", "Twin.nro"]
 
 
-def test_an_inherited_age_tells_of_no_hidden_name(
+def test_the_age_of_equal_files_tells_of_no_hidden_name(
     world: World, library: Library
 ) -> None:
     for path, content in {"x/One": b"1", "y/Two": b"2", "z/Two": b"1"}.items():

@@ -310,7 +310,7 @@ class Histories(RuleBasedStateMachine):
         entry = here[which % len(here)].id
         sql = "SELECT title FROM entries WHERE id = ?"
         title = self.store.database.value(sql, (entry,))
-        if gift != "age" or title == entry:  # an age by an id outlives any entry
+        if gift != "age":  # which outlives any entry
             self.touched.add(entry)
         if gift == "edit":
             self.store.entries.edit(entry, {"name": "Mine"})
@@ -354,8 +354,8 @@ class Histories(RuleBasedStateMachine):
         return known, self.ages()
 
     def ages(self) -> dict[str, int]:
-        rows = self.store.database.rows("SELECT title, age FROM ages")
-        return {row["title"]: row["age"] for row in rows}
+        rows = self.store.database.rows("SELECT subject, age FROM ages")
+        return {row["subject"]: row["age"] for row in rows}
 
     def mounts(self) -> Any:
         return [disk.point for disk in self.world.disks]
@@ -461,14 +461,13 @@ class Histories(RuleBasedStateMachine):
         old, ages = before
         known, now = {item.id: item for item in self.known()}, self.ages()
         assert self.touched <= known.keys()
-        for id in known:
-            is_same = id in old and old[id].sample == known[id].sample
-            if not is_same:
-                held = self.store.entries.ages()
-                assert id not in held, "of another content, or of none"
-        for title in ages:
-            if title not in known or old[title].sample == known[title].sample:
-                assert now.get(title, 0) >= ages[title]
+        assert all(now[subject] >= ages[subject] for subject in ages)
+        found, samples = now.keys() - ages, {item.sample for item in known.values()}
+        assert not found & samples, "a content that nobody gave an age"
+        held = self.store.entries.ages()
+        without = self.store.database.rows("SELECT id FROM entries WHERE title = id")
+        for id in (row["id"] for row in without):
+            assert held.get(id) == now.get(known[id].sample)
         items = {item["id"] for item in self.store.queue.items(self.account)}
         assert self.items <= items
 

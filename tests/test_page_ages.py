@@ -369,19 +369,28 @@ def test_an_open_page_loses_its_folders_when_its_account_gets_an_age(
     until(lambda: tabs.all_text_contents() == ["You", "Devices"])
 
 
-def test_one_tap_gives_a_new_file_the_age_of_the_one_before(
+def test_an_undecided_title_tells_what_it_was_for_before(
     anna: Any, service: catalogd.Web, store: catalogd.Store, library: Library
 ) -> None:
-    library.add("Chess.nro", b"chess")
+    for name in ("Chess", "Go", "Reversi", "Whist"):
+        library.add(f"{name}.nsp", name.encode())
     service.scanner.scan()
-    sql = "SELECT id FROM entries WHERE source LIKE '%/Chess.nro'"
-    chess = store.database.value(sql)
-    store.entries.set_ages([chess], 7)
-    library.add("Chess.nro", b"another game")
+    ids = {row["name"]: row["id"] for row in by_age(store)}
+    store.entries.set_ages([ids["Chess"], ids["Whist"]], 7)
+    store.entries.edit(ids["Go"], {"base_id": "0100AAAABBBB0000", "kind": "base"})
+    store.entries.set_ages(["0100AAAABBBB0000"], 12)
+    store.entries.edit(ids["Go"])
+    library.add("Chess.nsp", b"another game")
     service.scanner.scan()
-    assert store.entries.ages() == {}
-    anna.goto("#settings/server")
-    see(anna, "Chess has a new file. Still for 7?")
-    button(anna, "7+").click()
-    until(lambda: store.entries.ages() == {chess: 7})
-    anna.get_by_text("Still for 7?").wait_for(state="detached")
+    anna.goto("")
+    set_library(anna, "Undecided")
+    texts = anna.locator(".entries .meta")
+    told = ["its file was replaced; it was for 7", "seen from 12 before"]
+    for number, text in enumerate(told):
+        see(texts.nth(number), f" · {text}")
+    assert texts.count() == 3 and "before" not in (texts.nth(2).text_content() or "")
+    anna.goto(f"#title/{ids['Chess']}")
+    see(anna.get_by_role("dialog"), told[0])
+    choose(anna, "For children", "7+")
+    anna.get_by_role("dialog").get_by_text(told[0]).wait_for(state="detached")
+    assert store.entries.ages()[ids["Chess"]] == 7

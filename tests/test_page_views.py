@@ -350,7 +350,7 @@ def test_what_is_on_and_below_covers_is_whole_and_at_one_height(
     """So it is whether a title has a picture or not."""
     page = visit()
     page.add_init_script("localStorage.setItem('layout', 'covers')")
-    answer = {"success": True, "ages": dict.fromkeys(AGES, 18)}
+    answer = {"success": True, "ages": dict.fromkeys(AGES, 18), "former": {}}
     page.route("**/web/ages", lambda route: route.fulfill(json=answer))
     picture = {"body": catalogd.ICON, "content_type": "image/svg+xml"}
     page.route("**/web/icons/*", lambda route: route.fulfill(**picture))

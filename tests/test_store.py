@@ -509,15 +509,13 @@ def test_an_entry_that_takes_the_file_of_another_gets_what_hangs_on_it(
     assert listed(store) == ["B"]
 
 
-@pytest.mark.parametrize("gift", ["edit", "age", "item", "both wait"])
+@pytest.mark.parametrize("gift", ["edit", "item", "both wait"])
 def test_a_twin_that_somebody_touches_while_its_file_is_taken_stays(
     gift: str, store: catalogd.Store, anna: int
 ) -> None:
     winner, twin = add_file(store, "A"), add_file(store, "B")
     if gift == "edit":
         store.entries.edit(twin.id, {"name": "Mine"})
-    elif gift == "age":
-        store.entries.set_ages([twin.id], 7)
     else:
         store.queue.send(anna, twin.id)
     if gift == "both wait":
@@ -533,32 +531,6 @@ def test_a_twin_that_somebody_touches_while_its_file_is_taken_stays(
         assert items == ({winner.id, twin.id} if gift == "both wait" else set())
 
 
-@pytest.mark.parametrize(
-    ("ages", "lost", "expected"),
-    [
-        ({0: 7, 1: 18}, [1], {0: 18, 1: 18, 2: 18}),
-        ({0: 7, 1: 18}, [0], {0: 7, 1: 18, 2: 7}),
-        ({0: 3, 1: 7, 2: 12}, [0, 1], {0: 3, 1: 7, 2: 12}),
-        ({1: 7}, [1], {0: 7, 1: 7, 2: 7}),
-        ({}, [1], {}),
-    ],
-)
-def test_the_strictest_age_of_those_that_lost_their_file_goes_on(
-    ages: dict[int, int],
-    lost: list[int],
-    expected: dict[int, int],
-    store: catalogd.Store,
-) -> None:
-    """With those of the same content that have one, but to no new entry."""
-    rows = [add_file(store, name) for name in "ABC"]
-    for number, age in ages.items():
-        store.entries.set_ages([rows[number].id], age)
-    store.entries.apply(catalogd.Changes(gone=[rows[number] for number in lost]))
-    add_file(store, "new")
-    wanted = {rows[number].id: age for number, age in expected.items()}
-    assert store.entries.ages() == wanted
-
-
 def test_what_was_given_to_a_content_ends_with_it(
     store: catalogd.Store, anna: int
 ) -> None:
@@ -566,12 +538,12 @@ def test_what_was_given_to_a_content_ends_with_it(
     store.entries.set_ages([known.id], 7)
     make(store, anna, known.id, "completed")
     store.entries.apply(catalogd.Changes(updated=[(known, known.file, content("A"))]))
-    assert store.entries.ages() == {known.id: 7}
+    assert store.entries.ages() == {known.id: 7, other.id: 7}
     (now, _) = store.entries.files()
     assert now.is_touched
     changed = (known, known.file, content("A", "new sample"))
     store.entries.apply(catalogd.Changes(updated=[changed]))
-    assert store.entries.ages() == {}
+    assert store.entries.ages() == {other.id: 7}
     assert not store.database.rows("SELECT * FROM sent")
     assert other.sample == "sample"
 
@@ -2273,7 +2245,7 @@ def test_a_released_store_gives_the_same_answers_when_it_is_upgraded(
     assert is_whole(str(released / "catalogd.db"))
 
 
-@pytest.mark.parametrize("version", [1, 4, 8])
+@pytest.mark.parametrize("version", [1, 4, 8, 17])
 def test_an_upgraded_store_equals_a_fresh_one(
     tmp_path: pathlib.Path, version: int
 ) -> None:
@@ -2378,7 +2350,7 @@ def test_a_store_of_version_4_keeps_its_accounts_and_queues(
         assert (sent["version"], sent["device"]) == ("0", device["id"])
 
 
-@pytest.mark.parametrize("version", [1, 4, 8])
+@pytest.mark.parametrize("version", [1, 4, 8, 17])
 def test_an_upgrade_keeps_sessions_that_were_used_in_ninety_days(
     tmp_path: pathlib.Path, clock: Clock, version: int
 ) -> None:
@@ -2401,7 +2373,10 @@ def test_an_upgrade_of_version_5_makes_room_for_uploads(tmp_path: pathlib.Path) 
     opened(str(tmp_path)).thing.close()
     with contextlib.closing(sqlite3.connect(tmp_path / "catalogd.db")) as db, db:
         db.execute("DROP TABLE uploads")
+        db.execute("DROP INDEX entries_former")
+        db.execute("ALTER TABLE entries DROP COLUMN former")
         db.execute("ALTER TABLE icons DROP COLUMN ending")
+        db.execute("DROP TABLE ages")
         db.execute("PRAGMA user_version = 5")
     upgraded(tmp_path).thing.close()
     fresh = tmp_path / "fresh"

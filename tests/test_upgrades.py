@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import socket
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 import catalogd
 from conftest import wait_for
-from test_store import data_folder
+from test_store import data_folder, upgraded
 
 COUNT = 5000  # entries on each of two disks
 START_SECONDS = 90  # that systemd waits for a service, if the unit does not say
@@ -153,3 +154,125 @@ def test_ten_thousand_entries_are_upgraded_without_a_file_being_opened(
         assert db.execute(count, (folder,)).fetchall() == [("here", COUNT)]
         assert kept(db, catalogd.SCHEMA_VERSION) == before
     assert "opened" not in (tmp_path / "output").read_text("utf-8")
+
+
+# Ages: since version 18 they are of titles and of contents
+
+SEEN_FROM = (
+    "SELECT coalesce(sample, id) AS content, min(seen_from) FROM parts GROUP BY 1"
+)
+
+
+def seen_contents(data: pathlib.Path) -> dict[str, int]:
+    """Return from which age on each content is seen, in a database of any version."""
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db:
+        return dict(db.execute(SEEN_FROM).fetchall())
+
+
+def test_an_upgrade_makes_ages_those_of_titles_and_contents(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Of a database with the histories that 0.4.0 told apart."""
+    data, equal = data_folder(tmp_path / "data", 17), "0100A00000090000"
+    before = seen_contents(data)
+    with upgraded(data) as store:
+        rows = store.database.rows("SELECT name, seen_from, title FROM parts")
+        titles = {row["title"]: row["name"] for row in reversed(rows)}
+        former = store.entries.former_ages()
+    after = seen_contents(data)
+    assert [content for content in before if after[content] < before[content]] == []
+    assert {row["name"]: row["seen_from"] for row in rows if row["seen_from"] < 99} == {
+        **{"Two ages": 12, "Two ages again": 12},  # the stricter of two
+        **{"One age": 7, "One age again": 7},  # a copy that was undecided
+        **{"Raised": 12, "Raised from elsewhere": 12},  # as one part was held at 12
+        **{
+            "Equal (Equal.nsp)": 12,
+            f"Equal (Equal [{equal}][v0].nsp)": 12,
+        },  # a content of 12 in a title of 7
+        **{"Aged link": 7, "Deleted": 7, "Sixteen": 16, "Adults": 18},
+    }
+    assert {titles[title]: age for title, age in former.items()} == {
+        "Hidden": {"age": 7, "replaced": False},  # as one part was held as undecided
+        "Undecided": {"age": 7, "replaced": False},  # which a file of 7 has joined
+        "Replaced": {"age": 7, "replaced": True},
+    }
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db:
+        known = dict(db.execute("SELECT subject, age FROM ages").fetchall())
+    assert known["0100A000000B0000"] == 16  # no file is of it yet
+
+
+def test_an_upgrade_of_ages_before_they_named_a_content(tmp_path: pathlib.Path) -> None:
+    """As 0.3.0 had them."""
+    data = data_folder(tmp_path / "data", 17)
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db, db:
+        views = db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'")
+        for (view,) in views.fetchall():
+            db.execute(f"DROP VIEW {view}")
+        db.execute("ALTER TABLE ages DROP COLUMN sample")
+        db.execute("ALTER TABLE entries RENAME COLUMN least_age TO unused")
+        db.execute("ALTER TABLE icons DROP COLUMN ending")
+        db.execute("PRAGMA user_version = 15")
+    with upgraded(data) as store:
+        rows = store.database.rows("SELECT name, seen_from FROM parts")
+    ages = {row["name"]: row["seen_from"] for row in rows}
+    one = ("One age", "One age again", "Aged link", "Plain link")
+    assert [ages[name] for name in one] == [7, 7, 7, 99]
+
+
+SUBJECT = "iif(title = id, coalesce(sample, id), title)"
+SEEN_AFTER = (  # before the tables have the form of the schema
+    f"SELECT coalesce(sample, id), coalesce(ages.age, 99), former.age FROM entries"
+    f" LEFT JOIN ages ON ages.subject = {SUBJECT}"
+    " LEFT JOIN ages AS former ON former.subject = entries.former ORDER BY id"
+)
+CHOICES = {"title": "TU", "sample": "cde", "least_age": (0, 0, 0, 7, 12, 99)}
+
+
+def add_histories(db: sqlite3.Connection, seed: int) -> None:
+    """Leave entries and ages of any kind alone in a database of 0.4.0."""
+    choose = random.Random(seed).choice
+    rows = [
+        {"id": id, **{name: choose(of) for name, of in CHOICES.items()}}
+        for id in "012345"[: choose((2, 3, 4, 6))]
+    ]
+    samples = {row["id"]: row["sample"] for row in rows}
+    for row in rows:
+        row |= {"title": choose((row["id"], row["title"])), "overrides": "{}"}
+        row["sample"] = choose((row["sample"],) * 5 + (None,))
+    add_rows(db, "entries", iter(rows))
+    db.execute("DELETE FROM entries WHERE length(id) > 1")
+    db.execute("DELETE FROM ages")
+    for title in (*samples, "T", "U", "gone"):
+        sample = samples.get(title) and choose((samples[title], "c", "f"))
+        if choose((0, 1, 1)):
+            age = choose((3, 7, 12))
+            db.execute("INSERT INTO ages VALUES (?, ?, ?)", (title, age, sample))
+
+
+def test_no_upgrade_shows_a_content_that_was_not_seen() -> None:
+    sql = pathlib.Path(__file__).with_name("version17.sql").read_text("utf-8")
+    with contextlib.closing(sqlite3.connect(":memory:")) as released:
+        released.executescript(sql)
+        for seed in range(300):
+            with contextlib.closing(sqlite3.connect(":memory:")) as db:
+                released.backup(db)
+                add_histories(db, seed)
+                check_ages(db)
+
+
+def check_ages(db: sqlite3.Connection) -> None:
+    """Upgrade the ages. Check that nobody sees a content that it did not see, that no
+    age of a title falls, and that what is hidden by it tells what it was for."""
+    contents = dict(db.execute(SEEN_FROM).fetchall())
+    seen = [age for (age,) in db.execute("SELECT seen_from FROM parts ORDER BY id")]
+    given = dict(db.execute("SELECT title, age FROM ages WHERE sample IS NULL"))
+    db.execute("PRAGMA legacy_alter_table = ON")
+    for statement in catalogd.UPGRADES[17]:
+        db.execute(statement)
+    for before, (content, after, former) in zip(
+        seen, db.execute(SEEN_AFTER), strict=True
+    ):
+        assert after >= contents[content]
+        assert after < 99 or before == 99 or former
+    for subject, age in db.execute("SELECT subject, age FROM ages"):
+        assert age >= given.get(subject, 0)

@@ -361,7 +361,7 @@ AGES = {
 
 def answer_ages(page: Any) -> None:
     """Let five titles have an age, and the account Kim too."""
-    answer = {"success": True, "ages": AGES}
+    answer = {"success": True, "ages": AGES, "former": {}}
     page.route("**/web/ages", lambda route: route.fulfill(json=answer))
     change_answers(page, lambda body: body["accounts"][1].update(age=7), "accounts")
     page.route("**/web/accounts/2/dir", lambda route: route.fulfill(json=ADDRESS))
