@@ -2579,6 +2579,18 @@ UPGRADES = {
     ),
     17: AGES_OF_CONTENTS,
 }
+# An earlier time of its own the service wrote without a clock: a Raspberry Pi begins in
+# 1970. This day never moves, as RELEASED does.
+FIRST_DAY = "2026-01-01"
+OWN_TIMES = {
+    "accounts": ["created_at"],
+    "keys": ["created_at", "last_used_at"],
+    "sessions": ["created_at", "last_used_at"],
+    "invitations": ["created_at"],
+    "entries": ["created_at", "gone_at"],
+    "queue": ["created_at", "ended_at", "cleared_at"],
+    "sent": ["sent_at"],
+}
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
 INVITATION_DAYS = 1
@@ -3565,18 +3577,18 @@ class Clock:
     def __init__(self, wall: Now = time.time, monotonic: Now = time.monotonic) -> None:
         self._wall, self.monotonic = wall, monotonic
         self._ahead = wall() - monotonic()
-        self._doubted_at = monotonic()
+        self.doubted_at = monotonic()
 
     def __call__(self) -> float:
         wall, monotonic = self._wall(), self.monotonic()
         before, self._ahead = self._ahead, wall - monotonic
         if abs(self._ahead - before) >= self.max_jump_seconds:
-            self._doubted_at = monotonic
+            self.doubted_at = monotonic
         return wall
 
     def is_believed(self) -> bool:
         is_late = stamp(self()) >= RELEASED
-        return is_late and self.monotonic() - self._doubted_at >= self.doubt_seconds
+        return is_late and self.monotonic() - self.doubted_at >= self.doubt_seconds
 
 
 # Store: connections and transactions ---
@@ -3592,6 +3604,7 @@ class Database:
         self.path = database_path(folder)
         self.clock = clock or Clock()
         self.written = threading.Event()  # set by each transaction of this process
+        self._mended_for = math.nan  # the clock's last doubt that was mended
         self._lock = threading.RLock()  # held by the thread that writes
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
@@ -3648,8 +3661,24 @@ class Database:
 
     def expiry(self, days: float) -> str:
         """Return the time before which what lasts so many days has ended: nothing has
-        while the clock is not believed."""
-        return self.time(days) if self.clock.is_believed() else ""
+        while the clock is not believed, or times from before that wait to be mended.
+        A block of `writing` does not call it."""
+        is_believed, doubted_at = self.clock.is_believed(), self.clock.doubted_at
+        if is_believed and self._mended_for != doubted_at:
+            with contextlib.suppress(Busy):
+                self._mend_times()
+                self._mended_for = doubted_at
+        is_sure = is_believed and self._mended_for == doubted_at
+        return self.time(days) if is_sure else ""
+
+    def _mend_times(self) -> None:
+        """Let what was written without a clock be of now, before it ends by its age."""
+        values = {"now": self.time(), "first": FIRST_DAY}
+        with self.writing(0) as db:
+            for table, columns in OWN_TIMES.items():
+                for column in columns:
+                    sql = f"UPDATE {table} SET {column} = :now WHERE {column} < :first"
+                    db.execute(sql, values)
 
     def version(self) -> int:
         """Return a number that changes with each transaction, also of other programs.
@@ -3904,7 +3933,11 @@ class Uses:
         is_sure = self._database.clock.is_believed()
         try:
             with self._lock:
-                rows = [(*use, key, is_sure) for key, use in self.unwritten.items()]
+                now, uses = self._database.time(), self.unwritten.items()
+                rows = [
+                    (count, at if at >= FIRST_DAY else now, key, is_sure)
+                    for key, (count, at) in uses
+                ]
                 states = self.target_states.copy().items()
                 with self._database.writing(wait) as db:
                     db.executemany(of_key, rows)
@@ -4003,7 +4036,8 @@ class Accounts:
             sql = "UPDATE accounts SET password = coalesce(:password, password),"
             sql += " admin = coalesce(:admin, admin), age = iif(:has_age, :age, age)"
             row = self._change(db, f"{sql} WHERE id = :id", values)
-            if row["admin"] and values["age"] is not None:
+            is_asked = {"admin", "age"} & changes.keys()
+            if is_asked and row["admin"] and row["age"] is not None:
                 raise Conflict("admin_sees_all")
             if values["password"] is not None:
                 end_access(db, "password", account=account, keep=keep)
@@ -5025,10 +5059,12 @@ class Queue:
         """Queue an entry; return False where it is pending or processing already.
 
         :raises NotFound: there is no such device, or entry that can be downloaded now.
+        :raises Conflict: its file is empty.
         """
         done = self.send_all(account, [entry], device)
         for failure in done["failed"]:
-            raise NotFound(failure["reason"])
+            is_listed = failure["reason"] == "file_empty"
+            raise (Conflict if is_listed else NotFound)(failure["reason"])
         return bool(done["added"])
 
     def send_all(self, account: int, entries: Sequence[str], device: str | None) -> Row:
@@ -5376,12 +5412,12 @@ class Store:
         """Drop sessions, invitations and keys that have ended by themselves, and the
         items that ended long ago or before many others of their account, if the clock
         is right."""
-        ago = self.database.expiry
+        days = (UNUSED_DAYS, INVITATION_DAYS, FINISHED_DAYS, CLEARED_DAYS)
+        unused, invited, ended, cleared = map(self.database.expiry, days)
         with self.database.writing() as db:
-            since = (ago(UNUSED_DAYS),)
+            since = (unused,)
             db.execute("DELETE FROM sessions WHERE unused_since < ?", since)
-            sql = "DELETE FROM invitations WHERE created_at < ?"
-            db.execute(sql, (ago(INVITATION_DAYS),))
+            db.execute("DELETE FROM invitations WHERE created_at < ?", (invited,))
             remove_keys(db, "unused_since < ?", since)
             db.execute(
                 "DELETE FROM queue WHERE ended_at < ? OR cleared_at < ?"
@@ -5389,7 +5425,7 @@ class Store:
                 "SELECT id, row_number() OVER (PARTITION BY account"
                 " ORDER BY ended_at DESC, place DESC) AS number"
                 " FROM queue WHERE NOT is_open) WHERE number > ?)",
-                (ago(FINISHED_DAYS), ago(CLEARED_DAYS), MAX_FINISHED),
+                (ended, cleared, MAX_FINISHED),
             )
 
     def close(self) -> None:
@@ -7437,7 +7473,7 @@ class Inbox:
 
     def _drop_old(self, upload: str, now: float) -> None:
         changed = os.lstat(self._part(upload)).st_mtime
-        if stamp(changed) < RELEASED:  # a wrong clock's time counts as now
+        if stamp(changed) < FIRST_DAY:  # as Database.expiry has it
             os.utime(self._part(upload), (now, now))
         elif changed < now - UPLOAD_DAYS * 86400:
             self._remove(upload)
@@ -12209,6 +12245,7 @@ WORDS = {
     "makeAdmin": "Make admin",
     "makeMember": "Make member",
     "adminQuestion": "Make {name} an admin?",
+    "agedAdminQuestion": "Remove the age of {name} and make an admin?",
     "memberQuestion": "Make {name} a member?",
     "setPassword": "Set password",
     "newPasswordOf": "New password of {name}",
@@ -18111,10 +18148,12 @@ function renderAccountRow(/** @type {ListedAccount} */ account) {
   const password = {...NEW_PASSWORD, ...OPENED};
   const formName = `password-${id}`;
   const path = `accounts/${id}`;
-  const act = fields => changeRow("POST", path, {admin: !admin, ...fields});
+  const become = {admin: !admin, ...(account.age && {age: null})};
+  const act = fields => changeRow("POST", path, {...become, ...fields});
   const see = age => changeRow("POST", path, {age: Number(age) || null});
   const token = state.settings.addresses[id];
-  const text = (admin ? WORDS.memberQuestion : WORDS.adminQuestion)(name);
+  const adminQuestion = account.age ? WORDS.agedAdminQuestion : WORDS.adminQuestion;
+  const text = (admin ? WORDS.memberQuestion : adminQuestion)(name);
   const sees = account.age && WORDS.seesFor(account.age);
   const created = WORDS.created(formatAge(account.created_at));
   const passwordLink = fields => invite({...fields, account: id});

@@ -158,6 +158,7 @@ class Histories(RuleBasedStateMachine):
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         self.world = World(folder)
         self.data, self.clock = os.path.join(folder, "data"), Clock()
+        self.uptime = Clock()  # the monotonic one, which does not jump
         shutil.copytree(self.new_data, self.data)
         patch = self.stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(catalogd, "volume_name", self.world.volume_name)
@@ -178,10 +179,14 @@ class Histories(RuleBasedStateMachine):
     def start(self) -> None:
         if self.store:
             self.store.close()
-        clock = catalogd.Clock(self.clock, self.clock)
+        clock = catalogd.Clock(self.clock, self.uptime)
         self.store = catalogd.Store(self.data, clock=clock)
         options = catalogd.Settings(folders=(self.world.library,), settle=0)
         self.scanner = catalogd.Scanner(self.store, options)
+
+    def wait(self, seconds: int) -> None:
+        self.clock.now += seconds
+        self.uptime.now += seconds
 
     # Files and folders
 
@@ -263,7 +268,7 @@ class Histories(RuleBasedStateMachine):
             self.scan_whole()
 
     def scan_whole(self) -> None:
-        self.clock.now += 60
+        self.wait(60)
         before = self.before()
         changes = self.scanner.scan()
         self.mounted = self.mounts()
@@ -274,7 +279,7 @@ class Histories(RuleBasedStateMachine):
     def scan_in_part(self, which: int, more: int) -> None:
         folders = self.world.folders()
         tops = {folders[number % len(folders)] for number in (which, more)}
-        self.clock.now += 60
+        self.wait(60)
         before = self.before()
         changes = self.scanner.scan(tops=catalogd.outermost(tops))
         self.check_touched(before)
@@ -283,7 +288,12 @@ class Histories(RuleBasedStateMachine):
     @rule(days=st.sampled_from([0, 1, 29, 400]))
     def restart(self, days: int) -> None:
         self.start()
-        self.clock.now += days * 86400
+        self.wait(days * 86400)
+
+    @rule(days=st.sampled_from([-30_000, -400, 0, 0, 400]))
+    def jump(self, days: int) -> None:
+        """The clock is lost, as when a Pi boots in 1970, is wrong, or right again."""
+        self.clock.now = max(self.uptime.now + days * 86400, 0)
 
     @rule(place=st.sampled_from(["apply", "add_files"]), is_done=st.booleans())
     def kill(self, place: str, is_done: bool) -> None:

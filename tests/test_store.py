@@ -1747,6 +1747,34 @@ def test_a_start_with_a_wrong_clock_destroys_nothing(
         assert [known.gone_at for known in corrected.entries.files()] == [NOW]
 
 
+def test_what_a_pi_wrote_before_it_had_a_clock_ages_from_when_it_has_one(
+    wrong: catalogd.Store, anna: int, entry: str, clock: Clock, uptime: Clock
+) -> None:
+    right, clock.now = clock.now, 60
+    wrong.accounts.add_session(anna, b"session", "browser")
+    wrong.accounts.add_key(anna, "login", b"login", by_login=True)
+    assert wrong.accounts.session_holder(b"session")
+    make(wrong, anna, entry, "failed")
+    gone = add_file(wrong, "A")
+    wrong.entries.apply(catalogd.Changes(gone=[gone]))
+    clock.now = right
+    wrong.database.time()
+    clock.now += 3600  # of doubt
+    uptime.now += 3600
+    other = catalogd.Database(wrong.database.folder)
+    with contextlib.closing(other), other.writing():
+        assert wrong.database.expiry(1) == "", "the times wait for this writer"
+    wrong.drop_old()
+    now, tables = wrong.database.time(), ("sessions", "keys", "queue")
+    assert [item.gone_at for item in wrong.entries.files()] == [now]
+    for days, left in ((90, 3), (1, 0)):
+        clock.now += days * DAY
+        uptime.now += days * DAY
+        wrong.drop_old()
+        rows = [wrong.database.rows(f"SELECT 1 FROM {table}") for table in tables]
+        assert len(sum(rows, [])) == left
+
+
 def test_a_session_of_the_future_ends_ninety_days_after_a_use_by_a_right_clock(
     wrong: catalogd.Store, anna: int, clock: Clock, uptime: Clock
 ) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import http.client
 import json
 import logging
+import os
 import pathlib
 import re
 import shutil
@@ -347,6 +348,30 @@ def test_an_entry_that_is_sent_twice_is_in_the_queue_once(
 def test_an_entry_that_does_not_exist_cannot_be_sent(client: webtest.TestApp) -> None:
     answer = client.post_json("/api/send-to-switch", {"entry_id": "none"}, status=404)
     assert_refused(answer, "not_found")
+
+
+def test_an_empty_file_is_refused_with_the_reason(
+    client: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+) -> None:
+    os.truncate(library.add("Empty.nsp"), 0)
+    scanner.scan()
+    [entry] = client.get("/api/list").json["entries"]
+    body = {"entry_id": entry["id"]}
+    answer = client.post_json("/api/send-to-switch", body, status=409)
+    assert answer.json["message"] == "The file is empty."
+
+
+def test_a_client_may_have_any_name(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    report(client, item, status="processing", client="Küche")
+    told = client.get("/api/send-queue", params={"client": "Küche"}).json["queue"]
+    assert [row["queue_item_id"] for row in told] == [item], "it has begun that before"
+    named = {"client": "Küche"}
+    offer = {"queue_item_ids": [item], **named}
+    client.post_json("/api/send-queue/addresses", offer)
+    served = client.get("/api/send-queue/addresses", params=named).json["served"]
+    assert [*served] == [item]
 
 
 def test_the_queue_has_pending_items_with_the_documented_fields(
