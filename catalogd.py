@@ -2582,15 +2582,9 @@ UPGRADES = {
 # An earlier time of its own the service wrote without a clock: a Raspberry Pi begins in
 # 1970. This day never moves, as RELEASED does.
 FIRST_DAY = "2026-01-01"
-OWN_TIMES = {
-    "accounts": ["created_at"],
-    "keys": ["created_at", "last_used_at"],
-    "sessions": ["created_at", "last_used_at"],
-    "invitations": ["created_at"],
-    "entries": ["created_at", "gone_at"],
-    "queue": ["created_at", "ended_at", "cleared_at"],
-    "sent": ["sent_at"],
-}
+TIMES = "SELECT tables.name, columns.name FROM sqlite_schema AS tables,"
+TIMES += " pragma_table_info(tables.name) AS columns"
+TIMES += " WHERE tables.type = 'table' AND columns.name GLOB '*_at'"
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
 INVITATION_DAYS = 1
@@ -3675,10 +3669,9 @@ class Database:
         """Let what was written without a clock be of now, before it ends by its age."""
         values = {"now": self.time(), "first": FIRST_DAY}
         with self.writing(0) as db:
-            for table, columns in OWN_TIMES.items():
-                for column in columns:
-                    sql = f"UPDATE {table} SET {column} = :now WHERE {column} < :first"
-                    db.execute(sql, values)
+            for table, column in db.execute(TIMES).fetchall():
+                sql = f"UPDATE {table} SET {column} = :now WHERE {column} < :first"
+                db.execute(sql, values)
 
     def version(self) -> int:
         """Return a number that changes with each transaction, also of other programs.
@@ -5040,10 +5033,11 @@ class Clients:
 # Store: queue ---
 
 
-def unsent(entry: str, state: str) -> Row:
+@functools.cache
+def unsent(state: str) -> Row:
     """Return why an entry in this state cannot be sent."""
     code = {"offline": "disk_away", "empty": "file_empty"}.get(state, "no_entry")
-    return {"entry_id": entry, "message": say(code), "reason": code}
+    return {"message": say(code), "reason": code}
 
 
 class Queue:
@@ -5099,7 +5093,9 @@ class Queue:
             "undo": action,
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
-            "failed": [unsent(entry, states.get(entry, "")) for entry in missing],
+            "failed": [
+                {"entry_id": id, **unsent(states.get(id, ""))} for id in missing
+            ],
         }
 
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:

@@ -203,7 +203,7 @@ def content(answer: Any) -> bytes:
 
 def told(answer: Any, name: str) -> Any:
     """Return what an answer tells, without the name that the call had."""
-    body = re.sub(rb'("undo": )"\w+"', rb"\1ID", content(answer))
+    body = re.sub(rb'("undo": )"[\w-]+"', rb"\1ID", content(answer))
     for text in (name, urllib.parse.quote(name)):
         body = body.replace(text.encode(), b"NAME")
     headers = {**answer.headers}
