@@ -2437,6 +2437,8 @@ CREATE TABLE queue (
 
 CREATE INDEX queue_order ON queue (account, place);
 CREATE INDEX queue_ended ON queue (account, ended_at, place);
+CREATE INDEX queue_waiting ON queue (coalesce(device, account)) WHERE is_open;
+CREATE INDEX queue_running ON queue (key) WHERE is_open AND status != 'pending';
 CREATE INDEX queue_entry ON queue (entry);
 CREATE INDEX queue_device ON queue (device);
 CREATE UNIQUE INDEX queue_open ON queue
@@ -2455,7 +2457,7 @@ SELECT queue.id, entry, title, parts.name, type, source, file_type, size, seen_f
     (SELECT paused_by FROM keys WHERE keys.id = coalesce(device, queue.key))
         AS paused_by,
     coalesce(devices.shared, 0) AS is_shared
-FROM queue JOIN parts ON parts.id = entry
+FROM queue CROSS JOIN parts ON parts.id = entry -- never all parts first
 JOIN viewers ON viewers.account = queue.account
 LEFT JOIN keys AS devices ON devices.id = device
 LEFT JOIN viewers AS owners ON owners.account = devices.account;
@@ -2707,6 +2709,12 @@ SEEN_ITEM = f"({SEEN_BY} OR owner = :account AND is_open)"
 SHOWN_ITEM = f"""{SEEN_ITEM} AND
     (sender = :account OR is_shared AND (is_open OR status = 'failed')
         AND (owner = :account OR {VIEWER} = {EVERYTHING}))
+"""
+SHOWN_ITEMS = f"""
+FROM items WHERE id IN ( -- what others have for themselves is not read
+    SELECT id FROM queue WHERE account = :account
+    UNION SELECT queue.id FROM keys CROSS JOIN queue ON device = keys.id WHERE shared
+) AND {SHOWN_ITEM}
 """
 # Whether the id of an entry is in its file's name, as an account is told it: where the
 # account sees an older entry with the plain name. That tells nothing of hidden ones. A
@@ -4624,10 +4632,12 @@ class Icons:
         """
         with self.entries.changing(listed) as db:
             db.execute("""
-                DELETE FROM icons
-                WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
-                AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
-                AND digest NOT IN (SELECT cover FROM title_images)
+                DELETE FROM icons WHERE digest NOT IN (
+                    SELECT cover FROM entries WHERE cover NOT NULL
+                    UNION ALL SELECT facts ->> 'icon' FROM entries
+                    WHERE facts ->> 'icon' NOT NULL
+                    UNION ALL SELECT cover FROM title_images
+                )
             """)
 
     def of_titles(self) -> dict[str, TitleImage]:
@@ -4874,7 +4884,8 @@ class Clients:
 
     def running(self) -> dict[str, str | None]:
         """Return the items that clients send now, each with its client's key."""
-        sql = "SELECT id, status, key FROM queue WHERE is_open AND status != 'pending'"
+        sql = "SELECT id, status, key FROM queue INDEXED BY queue_running"
+        sql += " WHERE is_open AND status != 'pending'"
         items = self.progress.current(self.database.rows(sql))
         return {row["id"]: row["key"] for row in items if row["status"] != "pending"}
 
@@ -4996,8 +5007,11 @@ class Clients:
 
     def write_figures(self) -> None:
         """Write how far the items are that clients send, for the next start."""
+        silent = self.progress.silent()
         sql = "SELECT id, percent, bytes FROM queue WHERE is_open"
         old = self.database.rows(sql)
+        for item in silent.difference(row["id"] for row in old):
+            self.progress.drop(item)
         new = [{**row, **self.progress.figures(row["id"])} for row in old]
         changed = [row for row, before in zip(new, old, strict=True) if row != before]
         sql = "UPDATE queue SET percent = :percent, bytes = :bytes"
@@ -5108,10 +5122,9 @@ class Queue:
             "SELECT id, entry, title, name, size, state, status, percent, bytes, speed,"
             " error, error_code, error_arguments, created_at, ended_at, device, key,"
             " freed_from, account, sender = :account AS is_own"
-            f" FROM items WHERE is_open AND {SHOWN_ITEM}"
-            " OR id IN (SELECT id FROM items"
-            f" WHERE NOT is_open AND {SHOWN_ITEM}"
-            " ORDER BY ended_at DESC, place DESC LIMIT :finished) ORDER BY +place",
+            f" FROM items WHERE id IN (SELECT id {SHOWN_ITEMS} AND is_open"
+            f" UNION ALL SELECT * FROM (SELECT id {SHOWN_ITEMS} AND NOT is_open"
+            " ORDER BY ended_at DESC, place DESC LIMIT :finished)) ORDER BY +place",
             {"account": account, "finished": finished},
         )
         own = self.progress.current(items)
@@ -5123,6 +5136,16 @@ class Queue:
                 item["status"] = "pending"
         return own
 
+    def counts(self, account: int) -> dict[str, int]:
+        """Return how many of its own items the account sees, by status."""
+        rows = self.database.rows(
+            "SELECT iif(is_open AND (state = 'offline' OR id IN (SELECT value FROM"
+            " json_each(:silent))), 'pending', status) AS now, count(*) AS count"
+            f" FROM items WHERE sender = :account AND {SEEN_ITEM} GROUP BY now",
+            {"account": account, "silent": json.dumps([*self.progress.silent()])},
+        )
+        return {row["now"]: row["count"] for row in rows}
+
     def version(self) -> str:
         """Return a text that changes when an item does, when a client reports on one,
         or when its silence makes one pending again."""
@@ -5131,7 +5154,7 @@ class Queue:
 
     def count_finished(self, account: int) -> int:
         """Return how many items that have ended the account may see."""
-        sql = f"SELECT count(*) FROM items WHERE NOT is_open AND {SHOWN_ITEM}"
+        sql = f"SELECT count(*) {SHOWN_ITEMS} AND NOT is_open"
         return int(self.database.value(sql, {"account": account}))
 
     def sent(self, account: int) -> list[Row]:
@@ -5306,7 +5329,9 @@ class ConsoleAddresses:
     def items(self, key: str, client: str | None) -> list[str]:
         """Return the items with an address that a client has, silent or not."""
         sql = "SELECT item FROM addresses JOIN queue ON queue.id = item"
-        sql += " WHERE is_open AND queue.key = ? AND client IS ?"
+        sql += (
+            " WHERE is_open AND status != 'pending' AND queue.key = ? AND client IS ?"
+        )
         return [row["item"] for row in self.database.rows(sql, (key, client))]
 
     def check_begin(self, item: str) -> None:
@@ -8282,6 +8307,9 @@ class Console(Lasting):
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
             self._write(json.dumps(settings))  # which it reads first
+            # One that was stopped must not stop who writes to it: see _write.
+            pipe: Any = process.stdin
+            getattr(os, "set_blocking", lambda *of: None)(pipe.fileno(), False)
         with process:
             for line in map(str.rstrip, process.stdout or ()):
                 log.info("%s: %s", self.device["name"], self._note_saves(line))
@@ -9693,14 +9721,13 @@ class LibraryCalls(Calls):
     @route("GET /web/status", access="admin")
     @route("GET /api/status", access="key")
     def status(self, caller: Caller) -> dict[str, Any]:
-        items = self.queue.items(caller.account)
-        counts = collections.Counter(row["status"] for row in items if row["is_own"])
+        counts = self.queue.counts(caller.account)
         told = {
             "version": __version__,
             "released": RELEASED,
             "releases": RELEASES,
             "entries": self.entries.count(caller.age),
-            "queue": {status: counts[status] for status in QUEUE_STATUSES},
+            "queue": {status: counts.get(status, 0) for status in QUEUE_STATUSES},
         }
         return {**told, **self.web.health.state()} if caller.admin else told
 

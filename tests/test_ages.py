@@ -1114,7 +1114,7 @@ UNASKED = {
     "SELECT * FROM entries WHERE id IN": "Entries.details, after its check",
     "INSERT OR REPLACE INTO sent": "of the item that CLIENT_ITEM gave",
     "SELECT id, device, status": "how many items wait, for the state of a device",
-    "SELECT 1 FROM all_items WHERE action": "undo, by an id that its maker alone has",
+    "SELECT 1 FROM all_items WHERE instr(action": "undo, by an id its maker alone has",
 }
 READ = re.compile(
     r"\b(FROM|JOIN)"
