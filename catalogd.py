@@ -1081,10 +1081,10 @@ def folder_path(text: str) -> str:
 def extensions(text: str) -> tuple[str, ...]:
     """Return file extensions, in lower case and without dots. :raises ValueError:"""
     words = text.lower().replace(",", " ").split()
-    found = tuple(word.removeprefix(".") for word in words)
-    if not found or not all(word.isalnum() for word in found):
+    names = tuple(word.removeprefix(".") for word in words)
+    if not names or not all(word.isalnum() for word in names):
         raise ValueError("is not a list of file extensions such as nsp xci")
-    return found
+    return names
 
 
 def web_address(text: str) -> str:
@@ -2036,8 +2036,8 @@ def password_matches(password: str, stored: str | None) -> bool:
     _, *costs, salt, expected = stored.split("$") if stored else no_hash
     n, r, p = map(int, costs)
     given, salted = normalized(password).encode(), base64.b64decode(salt)
-    found = hashlib.scrypt(given, salt=salted, n=n, r=r, p=p)
-    return hmac.compare_digest(found, base64.b64decode(expected))
+    digest = hashlib.scrypt(given, salt=salted, n=n, r=r, p=p)
+    return hmac.compare_digest(digest, base64.b64decode(expected))
 
 
 def check_password(password: str) -> str:
@@ -6565,10 +6565,10 @@ class Lasting:
 
     def stop(self, wait: float | None = None) -> bool:
         """Begin no more work. Return whether the thread has ended after `wait` seconds:
-        it may be held up by a disk, or was not started."""
+        it may be held up by a disk, was not started, or asks this itself."""
         self._over.set()
         self._wake.set()
-        if self._thread.is_alive():
+        if self._thread.is_alive() and not self.is_current():
             self._thread.join(wait)
         return not self._thread.is_alive()
 
@@ -7536,10 +7536,10 @@ def byte_range(header: str, size: int) -> tuple[int, int] | None:
     """Return the first byte and the one after the last, or None where the header is to
     be ignored: it is malformed, or asks for several ranges.
     :raises NoSuchRange: none of the bytes exists."""
-    found = RANGE.fullmatch(header.strip())
-    if found is None:
+    bounds = RANGE.fullmatch(header.strip())
+    if bounds is None:
         return None
-    first, last, tail = found.groups()
+    first, last, tail = bounds.groups()
     if tail:
         start, stop = max(size - int(tail), 0), size
     else:
@@ -8229,10 +8229,12 @@ def program_facts(program: ConsoleProgram) -> Row:
 def programs_at(port: int, greeting: str) -> list[str]:
     """Return the programs whose FTP server may greet so at a port: those that are known
     by their greeting, if one has it, and by their port, if one of them has that."""
-    greets = [id for id, row in FTP_PROGRAMS.items() if row.greeting in greeting]
-    known = [id for id in greets if FTP_PROGRAMS[id].greeting]
-    at_port = [id for id in known or greets if port in FTP_PROGRAMS[id].ports]
-    return at_port or known
+    greets = [
+        id for id, program in FTP_PROGRAMS.items() if program.greeting in greeting
+    ]
+    greeted = [id for id in greets if FTP_PROGRAMS[id].greeting]
+    at_port = [id for id in greeted or greets if port in FTP_PROGRAMS[id].ports]
+    return at_port or greeted
 
 
 def does_at(port: int, programs: Iterable[str]) -> str:
@@ -8316,9 +8318,13 @@ class Console(Lasting):
         if not self._over.is_set():
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
-            why = line.partition(": ")[0][:200] if code == 1 else f"exit code {code}"
-            why = line[:200] if code in CLIENT_PROBLEMS else say("client_failed", why)
-            self._consoles.store.accounts.uses.set_target_state(self.device["id"], why)
+            cause = line.partition(": ")[0][:200] if code == 1 else f"exit code {code}"
+            cause = (
+                line[:200] if code in CLIENT_PROBLEMS else say("client_failed", cause)
+            )
+            self._consoles.store.accounts.uses.set_target_state(
+                self.device["id"], cause
+            )
         return process.returncode
 
     def _note_saves(self, line: str) -> str:
@@ -8393,7 +8399,7 @@ class Consoles:
             version = self.store.database.version()
             if version == self._version or not self.address:
                 return
-            wanted = {row["id"]: row for row in self.store.devices.by_server()}
+            wanted = {device["id"]: device for device in self.store.devices.by_server()}
             for id in self._running.keys() - wanted.keys():
                 self._leaving.add(self._running[id])
                 self._running.pop(id).leave()
@@ -8411,8 +8417,8 @@ class Consoles:
 
     def _wake(self) -> None:
         for id, console in self._running.items():
-            rows = self.store.clients.pending(console.device["account"], key=id)
-            items = {row["id"] for row in rows}
+            waiting = self.store.clients.pending(console.device["account"], key=id)
+            items = {item["id"] for item in waiting}
             if items - console.known:
                 console.watch(SEND_WATCH_SECONDS)
             console.known = items
@@ -8421,8 +8427,8 @@ class Consoles:
         """Remove what the client of a removed device has kept. Its thread calls this as
         the last."""
         if console in self._leaving:
-            state = os.path.join(self._folder, console.device["id"])
-            shutil.rmtree(state, ignore_errors=True)
+            folder = os.path.join(self._folder, console.device["id"])
+            shutil.rmtree(folder, ignore_errors=True)
             self._leaving.discard(console)
 
     def settings_of(self, device: Row) -> dict[str, Any]:
@@ -8438,8 +8444,10 @@ class Consoles:
 
     def looks(self) -> list[Row]:
         """Return the last look at the saves of each console that was looked at."""
-        rows = [(one.device, one.look) for one in [*self._running.values()]]
-        return [{"id": of["id"], "name": of["name"], **it} for of, it in rows if it]
+        consoles = [
+            (console.device, console.look) for console in [*self._running.values()]
+        ]
+        return [{"id": of["id"], "name": of["name"], **it} for of, it in consoles if it]
 
     def watch(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""
@@ -8491,7 +8499,7 @@ def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
     the copy: consoles tell theirs in different ways.
 
     :param seen: ids and names of the only titles of which to return any."""
-    found: list[Row] = []
+    copies: list[Row] = []
     for path in pathlib.Path(folder).glob("*/*/*.zip") if folder else ():
         below = path.relative_to(folder)
         copy = SAVE_PATH.fullmatch(below.as_posix())
@@ -8499,9 +8507,9 @@ def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
         with contextlib.suppress(OSError, zipfile.BadZipFile):
             now = os.stat(unlinked_path(folder, str(below)))
             if copy and (seen is None or title_in(path, now.st_mtime_ns) in seen):
-                row = {"size": now.st_size, "added_at": stamp(now.st_mtime)}
-                found.append(copy.groupdict() | row)
-    return sorted(found, key=operator.itemgetter("added_at"), reverse=True)
+                save = {"size": now.st_size, "added_at": stamp(now.st_mtime)}
+                copies.append(copy.groupdict() | save)
+    return sorted(copies, key=operator.itemgetter("added_at"), reverse=True)
 
 
 @functools.lru_cache(20_000)
@@ -8557,9 +8565,15 @@ def greeting_at(place: tuple[str, int]) -> str | None:
 
 def own_networks() -> list[ipaddress.IPv4Network]:
     """Return the 256 addresses around each private address of this machine."""
-    found = [one for one in own_addresses() if one.version == 4]
-    private = [one for one in found if one.is_private and not one.is_loopback]
-    networks = [ipaddress.IPv4Network((int(one), 24), strict=False) for one in private]
+    addresses = [address for address in own_addresses() if address.version == 4]
+    private = [
+        address
+        for address in addresses
+        if address.is_private and not address.is_loopback
+    ]
+    networks = [
+        ipaddress.IPv4Network((int(address), 24), strict=False) for address in private
+    ]
     return [*dict.fromkeys(networks)][:MAX_NETWORKS]
 
 
@@ -8569,18 +8583,18 @@ def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     netlink socket is needed, which the service's sandbox forbids."""
     if sys.platform != "linux":
         with contextlib.suppress(OSError):  # the name has none
-            rows = socket.getaddrinfo(socket.gethostname(), None)
-            return [*dict.fromkeys(ipaddress.ip_address(row[4][0]) for row in rows)]
+            hosts = socket.getaddrinfo(socket.gethostname(), None)
+            return [*dict.fromkeys(ipaddress.ip_address(host[4][0]) for host in hosts)]
         return []
     import fcntl
 
     # struct ifreq
-    row = struct.Struct("16s4x4s16x" if struct.calcsize("P") == 8 else "16s4x4s8x")
-    rows = ctypes.create_string_buffer(MAX_INTERFACES * row.size)
-    request = struct.pack("iP", len(rows), ctypes.addressof(rows))  # struct ifconf
+    host = struct.Struct("16s4x4s16x" if struct.calcsize("P") == 8 else "16s4x4s8x")
+    hosts = ctypes.create_string_buffer(MAX_INTERFACES * host.size)
+    request = struct.pack("iP", len(hosts), ctypes.addressof(hosts))  # struct ifconf
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         length, _ = struct.unpack("iP", fcntl.ioctl(sock, SIOCGIFCONF, request))
-    found = [*row.iter_unpack(bytes(rows)[:length])]
+    found = [*host.iter_unpack(bytes(hosts)[:length])]
     own = [address for name, address in found if not BRIDGE.match(name.rstrip(b"\0"))]
     return [*map(ipaddress.ip_address, own)]
 
@@ -8902,9 +8916,9 @@ def note(name: str, text: str) -> None:
 
 def changed(body: Mapping[str, Any]) -> str:
     """Return which fields were changed, for the log, and the values of booleans."""
-    values = {n: v for n, v in body.items() if n not in OWN_PASSWORD}
-    told = (f"{n} = {v}" if type(v) is bool else n for n, v in values.items())
-    return ", ".join(told)
+    fields = {n: v for n, v in body.items() if n not in OWN_PASSWORD}
+    texts = (f"{n} = {v}" if type(v) is bool else n for n, v in fields.items())
+    return ", ".join(texts)
 
 
 def request_header(name: str, default: Any = "") -> Any:
@@ -8947,11 +8961,11 @@ class Latest(Generic[T]):
     def __call__(self, first: int, *more: Any) -> T:
         key = first, *more
         with self._lock:
-            version, known = self._version(first), self._made.get(key)
-            if known is None or known[0] != version:
-                known = version, self._make(*key)
-            self._made[key] = known
-            return known[1]
+            version, made = self._version(first), self._made.get(key)
+            if made is None or made[0] != version:
+                made = version, self._make(*key)
+            self._made[key] = made
+            return made[1]
 
 
 # Web: the application ---
@@ -9169,13 +9183,13 @@ def qr_code(text: str) -> dict[str, Any] | None:
         import segno
     except ImportError:
         return None
-    rows = [*map(bytes, segno.make_qr(text).matrix_iter(border=4))]  # 1 is dark
+    lines = [*map(bytes, segno.make_qr(text).matrix_iter(border=4))]  # 1 is dark
     runs = (
         f"M{run.start()} {y}h{len(run[0])}v1h-{len(run[0])}z"
-        for y, row in enumerate(rows)
-        for run in re.finditer(b"\1+", row)
+        for y, line in enumerate(lines)
+        for run in re.finditer(b"\1+", line)
     )
-    return {"size": len(rows), "path": "".join(runs)}
+    return {"size": len(lines), "path": "".join(runs)}
 
 
 # Web: passwords ---
@@ -9196,8 +9210,8 @@ class Passwords:
         room for a household, the network that a single machine may have of IPv6."""
         return {remote_address(): 1, f"net {caller_address()}": HOUSEHOLD}
 
-    def check(self, name: str, password: str, why: str = "wrong_login") -> int:
-        """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
+    def check(self, name: str, password: str, problem: str = "wrong_login") -> int:
+        """Return the account's id. :raises WrongPassword: `problem`, TooManyTries:"""
         name, address = normalized(name.strip()), remote_address()
         with self._lock:
             account, stored = self.accounts.credentials(name) or (0, None)
@@ -9215,7 +9229,7 @@ class Passwords:
             for subject in subjects:
                 self.throttle.record(is_right, subject)
             if not is_right:
-                wrong = WrongPassword(why)
+                wrong = WrongPassword(problem)
                 # People type passwords there: only the name of an account is logged.
                 wrong.logged = f" The account: {name}." if stored else ""
                 raise wrong
@@ -9229,22 +9243,22 @@ class Passwords:
             raise Problem("field_missing", "own_password")
         self.check(caller.name, body["own_password"], "wrong_current_password")
 
-    def check_code(self, find: Callable[[], T], why: str) -> T:
+    def check_code(self, find: Callable[[], T], problem: str) -> T:
         """Return what the setup code or the token of an invitation leads to. Guesses
         delay their own address alone: 59 bits and more need no more. A right one, which
         may be asked for often, excuses no guess.
 
-        :raises WrongPassword: nothing, `why` is the sentence.
+        :raises WrongPassword: it leads to nothing; `problem` is the sentence.
         :raises TooManyTries:
         """
         with self._lock:
             for place, times in self._places().items():
                 self.throttle.check(place, times)
-            if found := find():
-                return found
+            if result := find():
+                return result
             for place in self._places():
                 self.throttle.record(False, place)
-        raise WrongPassword(why)
+        raise WrongPassword(problem)
 
 
 # Web: calls about accounts ---
@@ -9585,15 +9599,19 @@ class DeviceCalls(Calls):
         top, is_child = self.consoles.saves, caller.age != EVERYTHING
         away = say("disk_away") if top and not os.path.isdir(top) else ""
         seen = self.entries.seen_titles(caller.age) if is_child else None
-        rows = self.devices.all(caller.name, caller.admin)
-        of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
+        devices = self.devices.all(caller.name, caller.admin)
+        of = {
+            device["id"]: device["name"]
+            for device in devices
+            if device["is_own"] or not is_child
+        }
         copies = [
-            {**row, "console": of.get(row["device"], row["console"])}
-            for row in kept_saves(top, seen)
-            if caller.admin or row["device"] in of
+            {**device, "console": of.get(device["device"], device["console"])}
+            for device in kept_saves(top, seen)
+            if caller.admin or device["device"] in of
         ]
         looks = [] if is_child else self.consoles.looks()
-        looks = [row for row in looks if row["id"] in of]
+        looks = [device for device in looks if device["id"] in of]
         problem = away and {"message": away, **coded(away)}
         return {"copies": copies, "looks": looks, "problem": problem}
 
@@ -9659,8 +9677,8 @@ class LibraryCalls(Calls):
 
     @route("GET /web/tidy", access="admin")
     def tidy(self, caller: Caller) -> dict[str, Any]:
-        found = self.entries.tidy()
-        files = [{n: v for n, v in file.items() if v is not None} for file in found]
+        entries = self.entries.tidy()
+        files = [{n: v for n, v in file.items() if v is not None} for file in entries]
         for path, size in self.scanner.disks.unreadable.copy().items():
             file = {"reason": "unreadable", "id": path, "path": path, "size": size}
             files.append({**file, "name": os.path.basename(path)})
@@ -9685,8 +9703,8 @@ class LibraryCalls(Calls):
         kind = body.get("file_type") or file_type(urllib.parse.urlsplit(url).path)
         kind = kind.lstrip(".").lower()
         facts = {name: body.get(name, "") for name in ENTRY_TEXTS}
-        values = body.get("size", 0), kind and safe_name(kind), facts, caller.name
-        return {"id": self.entries.add_link(url, *values)}
+        rest = body.get("size", 0), kind and safe_name(kind), facts, caller.name
+        return {"id": self.entries.add_link(url, *rest)}
 
     @route("DELETE /web/links/<entry_id>", access="admin")
     def remove_link(self, caller: Caller, entry_id: str) -> None:
@@ -9807,34 +9825,34 @@ class QueueCalls(Calls):
         query = bottle.request.query
         of = json_object((query.getunicode("target_arguments") or "{}").encode())
         check_arguments("target_arguments", PROGRESS["error_arguments"], of)
-        state = reported(query.get("target_code", ""), of)
-        state = state or (query.getunicode("target") or "")[:200]
-        self.accounts.uses.set_target_state(caller.credential, state)
+        target = reported(query.get("target_code", ""), of)
+        target = target or (query.getunicode("target") or "")[:200]
+        self.accounts.uses.set_target_state(caller.credential, target)
         client = query.getunicode("client")
-        rows = self.clients.pending(caller.account, client, caller.credential)
-        marked = self.entries.marked([row["entry"] for row in rows], caller.age)
-        queue = [self._item(row, row["entry"] in marked) for row in rows]
+        waiting = self.clients.pending(caller.account, client, caller.credential)
+        marked = self.entries.marked([item["entry"] for item in waiting], caller.age)
+        queue = [self._item(item, item["entry"] in marked) for item in waiting]
         answer: dict[str, Any] = {"queue": queue}
         if asked := query.get("unfinished"):
             items = asked.split(",", MAX_ASKED)[:MAX_ASKED]
             answer["gone"] = self.clients.gone(items, caller.credential)
         return conditional(json_body(True, **answer))
 
-    def _item(self, row: Mapping[str, Any], is_marked: bool) -> dict[str, Any]:
-        name, source = row["name"], row["source"]
+    def _item(self, item: Mapping[str, Any], is_marked: bool) -> dict[str, Any]:
+        name, source = item["name"], item["source"]
         if self.settings.sources == "url":
-            name = download_name(file_name(row), row["entry"], is_marked)
+            name = download_name(file_name(item), item["entry"], is_marked)
             # Also for a link: clients send the key to this address.
-            source = f"{base_url(self.settings)}/api/download/{row['entry']}"
+            source = f"{base_url(self.settings)}/api/download/{item['entry']}"
         return {
-            "queue_item_id": row["id"],
-            "entry_id": row["entry"],
+            "queue_item_id": item["id"],
+            "entry_id": item["entry"],
             "entry_name": name,
             "entry_source": source,
-            "entry_size": row["size"],
-            "status": row["status"],
-            "created_at": row["created_at"],
-            **({"replace": True} if row["replaces"] else {}),
+            "entry_size": item["size"],
+            "status": item["status"],
+            "created_at": item["created_at"],
+            **({"replace": True} if item["replaces"] else {}),
         }
 
     @route("POST /api/send-queue/update", access="key", fields=UPDATE)
@@ -10122,13 +10140,13 @@ def translation_answer(web: Web, language: str) -> bottle.HTTPResponse:
 # Web: files ---
 
 
-def open_content(known: ServedFile, uses: FileUses) -> Content:
+def open_content(served: ServedFile, uses: FileUses) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read.
     :raises StorageFailed: its disk fails."""
-    watch = functools.partial(uses.watch, known.path, known.folder)
+    watch = functools.partial(uses.watch, served.path, served.folder)
     try:
         with watch():
-            file: Content = open_file(known.path, known.folder, Content)
+            file: Content = open_file(served.path, served.folder, Content)
     except OSError as error:
         if has_failed(error):
             raise StorageFailed("disk_away") from error
@@ -10165,14 +10183,14 @@ def file_answer(
     return bottle.HTTPResponse(file, status, headers)
 
 
-def file_headers(known: ServedFile, name: str, now: os.stat_result) -> dict[str, str]:
+def file_headers(served: ServedFile, name: str, now: os.stat_result) -> dict[str, str]:
     """Return headers of an answer with a file, among them that of RFC 9530, if the
     checksum of the file as it is is known."""
     headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
     headers["Accept-Ranges"] = "bytes"
     headers["ETag"] = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
-    if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
-        checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
+    if served.sha256 and (served.size, served.mtime) == (now.st_size, now.st_mtime_ns):
+        checksum = base64.b64encode(bytes.fromhex(served.sha256)).decode()
         headers["Repr-Digest"] = f"sha-256=:{checksum}:"
     return headers
 
@@ -10362,22 +10380,22 @@ class Shelf:
                 self.titles[row["appId"]] = part["titledb"] | dict.fromkeys(LISTS, [])
 
 
-def menu_texts(row: Part, name: str) -> Part:
+def menu_texts(part: Part, name: str) -> Part:
     """Return what the menu shows of a game or add-on."""
-    icon = row["icon"] and {"url": row["icon"], "local": True}
+    icon = part["icon"] and {"url": part["icon"], "local": True}
     texts: Part = {"name": name, "icon": icon}
-    texts |= {name: row[name] or None for name in ("publisher", "description")}
+    texts |= {name: part[name] or None for name in ("publisher", "description")}
     lists = ("category", "screenshots", "full", "availableVersions")
     return texts | dict.fromkeys(lists, [])
 
 
-def menu_part(row: Part, texts: Part, held: Part) -> Part:
+def menu_part(part: Part, texts: Part, held: Part) -> Part:
     """Return what the menu is told of a part, with the texts of its game and the
     version of what is held."""
-    own = menu_texts(row, row["name"]) if row["appType"] == "DLC" else texts
-    told = {name: row[name] for name in PART_FIELDS}
-    told |= {"title": texts, "latestOwnedVersion": held}
-    return told | {"titledb": None if row["appType"] == "UPDATE" else own}
+    own = menu_texts(part, part["name"]) if part["appType"] == "DLC" else texts
+    facts = {name: part[name] for name in PART_FIELDS}
+    facts |= {"title": texts, "latestOwnedVersion": held}
+    return facts | {"titledb": None if part["appType"] == "UPDATE" else own}
 
 
 # Page -------------------------------------------------------------------------
@@ -18809,7 +18827,10 @@ def printable(text: str) -> str:
     client may send a key anywhere, and a file name may have lines and commands to a
     terminal in it."""
     text = KEY_SHAPE.sub(f"{KEY_PREFIX}...", text)
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1]
+        for character in text
+    )
 
 
 def is_journal() -> bool:
@@ -18896,7 +18917,9 @@ def log_thread() -> Iterator[None]:
     """While the block runs, have a LogQueue take what goes to standard error."""
     root = logging.getLogger()
     before = root.handlers
-    others = [one for one in before if type(one) is not logging.StreamHandler]
+    others = [
+        handler for handler in before if type(handler) is not logging.StreamHandler
+    ]
     with contextlib.closing(LogQueue()) as lines:
         root.handlers = [*others, lines]
         try:
@@ -18933,7 +18956,7 @@ def notice_form(address: str) -> tuple[str, str]:
     if word := NOTICE_WORD.match(address):
         return word[1], address[word.end() :]
     place, forms = address.partition("://")[2], NOTICE_FORMS.items()
-    return next(word for word, row in forms if re.fullmatch(row[0], place)), address
+    return next(word for word, form in forms if re.fullmatch(form[0], place)), address
 
 
 def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
@@ -18957,9 +18980,15 @@ def post_notices(
     addresses: Iterable[str], title: str, text: str, askers: Askers
 ) -> dict[str, tuple[bool, str]]:
     """Send a notice to all addresses at once, and return what `post_notice` does."""
-    calls = {one: functools.partial(post_notice, one, title, text) for one in addresses}
-    found, late = askers.ask(calls, MAX_ANSWER_SECONDS), (False, "timed out")
-    return {one: row if isinstance(row, tuple) else late for one, row in found.items()}
+    calls = {
+        address: functools.partial(post_notice, address, title, text)
+        for address in addresses
+    }
+    answers, late = askers.ask(calls, MAX_ANSWER_SECONDS), (False, "timed out")
+    return {
+        address: answer if isinstance(answer, tuple) else late
+        for address, answer in answers.items()
+    }
 
 
 class Notices:
@@ -18976,24 +19005,27 @@ class Notices:
 
     def send(self) -> None:
         """Send what is new as one message, so that 300 items are one."""
-        rows = self._changed_faults()
+        news = self._changed_faults()
         with logged_problems("The news could not be read"):
-            rows += self._new()
-        if not rows:
+            news += self._new()
+        if not news:
             return
-        counts = collections.Counter(row["status"] for row in rows)
+        counts = collections.Counter(event["status"] for event in news)
         names = {"problem": "problems"} if counts["problem"] > 1 else {}
         titles = [f"{counts[status]} {names.get(status, status)}" for status in counts]
-        lines = [NOTICES[row["status"]].format_map(row) for row in rows]
+        lines = [NOTICES[event["status"]].format_map(event) for event in news]
         if len(lines) > MAX_NOTICE_LINES:
             lines[MAX_NOTICE_LINES:] = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
         text = "\n".join(map(printable, lines)).encode()[:MAX_NOTICE_BYTES]
         self._post(f"catalogd: {', '.join(titles)}", text.decode(errors="ignore"))
 
     def _new(self) -> list[Row]:
-        rows = self.store.news(NEWS_SECONDS / 86400)
-        known, self._known = self._known, {(row["id"], row["time"]) for row in rows}
-        return [row for row in rows if (row["id"], row["time"]) not in known]
+        news = self.store.news(NEWS_SECONDS / 86400)
+        before, self._known = (
+            self._known,
+            {(event["id"], event["time"]) for event in news},
+        )
+        return [event for event in news if (event["id"], event["time"]) not in before]
 
     def _changed_faults(self) -> list[Row]:
         """Return the faults that have begun since the last call, or have ended. One
@@ -19007,10 +19039,10 @@ class Notices:
 
     def _post(self, title: str, text: str) -> None:
         answers = post_notices(self.addresses, title, text, self._askers)
-        for address, (is_taken, told) in answers.items():
+        for address, (is_taken, reply) in answers.items():
             if not is_taken and address not in self._failed:
                 host = urllib.parse.urlsplit(address).hostname
-                log.warning("%s was not notified: %s.", host, told)
+                log.warning("%s was not notified: %s.", host, reply)
         self._failed = {name for name, (is_taken, _) in answers.items() if not is_taken}
 
 
@@ -19121,12 +19153,12 @@ def http_address(host: str, port: int) -> str:
 def lan_hosts(versions: Sequence[int]) -> list[str]:
     """Return the own addresses, of these versions of IP, that others can open: those of
     version 6, or of a network that assigns none, where there are no better ones."""
-    found = collections.defaultdict(list)
-    for one in own_addresses():
-        if one.version in versions:
-            rank = (one.is_loopback, one.is_link_local, one.version)
-            found[rank].append(str(one))
-    return found[min(found)] if found else ["localhost"]
+    hosts = collections.defaultdict(list)
+    for address in own_addresses():
+        if address.version in versions:
+            rank = (address.is_loopback, address.is_link_local, address.version)
+            hosts[rank].append(str(address))
+    return hosts[min(hosts)] if hosts else ["localhost"]
 
 
 def local_name() -> str:
@@ -19270,12 +19302,12 @@ def open_socket(host: str, port: int) -> socket.socket:
         )[0]
         return socket.create_server(address[:2], family=family)
     except (OSError, UnicodeError) as error:  # DNS has no such name
-        why = str(getattr(error, "strerror", error))
-        why = why.partition(" (while")[0]  # names the address again
+        cause = str(getattr(error, "strerror", error))
+        cause = cause.partition(" (while")[0]  # names the address again
         code: Any = getattr(error, "winerror", None) or getattr(error, "errno", 0)
         hint = LISTEN_HINTS.get(code, "Check --host, or host in the INI.")
         where = f"{host or '*'}:{port}"
-        raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
+        raise Problem(f"Cannot listen on {where}: {cause}. {hint}") from error
 
 
 def connection_limit(wanted: int) -> int:
@@ -19586,12 +19618,12 @@ def check_data_folder(path: str, folders: Iterable[str]) -> None:
         if not (is_usual or os.path.exists(parent := os.path.dirname(path))):
             raise Problem(f"{path}: cannot be created: there is no folder {parent}.")
         os.makedirs(path, mode=0o700, exist_ok=True)
-        why = write_refusal(path)
+        problem = write_refusal(path)
     except OSError as error:
-        why = refusal(error)
-    if why:
+        problem = refusal(error)
+    if problem:
         advice = "Choose a folder of yours with --data-dir."
-        raise Problem(f"{path}: cannot be used: {why}. {advice}")
+        raise Problem(f"{path}: cannot be used: {problem}. {advice}")
 
 
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
@@ -19628,14 +19660,14 @@ def scan_by_service(service: Row, line: "ProgressLine") -> str:
     """Have the running service scan: it alone knows its folders and what it can read.
     Return what changed. :raises Problem: the scan failed, or the service ended."""
     ask_service(service, "web/check/scan", b"")
-    while (state := ask_service(service, "web/check/scan")).get("asked"):
-        line.draw(progress(state))
+    while (scan := ask_service(service, "web/check/scan")).get("asked"):
+        line.draw(progress(scan))
         time.sleep(0.1)
-    if "asked" not in state:
+    if "asked" not in scan:
         raise Problem("The service ended before its scan did.")
-    if state["problem"]:
-        raise Problem(f"The scan failed: {state['problem']}")
-    return str(state["result"])
+    if scan["problem"]:
+        raise Problem(f"The scan failed: {scan['problem']}")
+    return str(scan["result"])
 
 
 class ProgressLine:
@@ -19794,32 +19826,32 @@ def key_revoke(args: argparse.Namespace, store: Store) -> None:
 def verify(args: argparse.Namespace, store: Store) -> None:
     """Read files and compare them with their stored checksums."""
     files = store.entries.served_files(args.ids)
-    results = [verify_file(store, known) for known in files]
+    results = [verify_file(store, file) for file in files]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
     if "damaged" in results:
         raise Problem("The content of files changed, but not their size and time.")
 
 
-def verify_file(store: Store, known: ServedFile) -> str:
+def verify_file(store: Store, file: ServedFile) -> str:
     """Compare a file with its checksum, and print and return the result: "ok",
     "damaged", "new" (the checksum was stored only now), "changed" (the next scan will
     see it) or "unreadable"."""
     try:
-        size, mtime, found = sha256(known.path, known.folder)
+        size, mtime, digest = sha256(file.path, file.folder)
     except OSError:
         result = "unreadable"
     else:
-        if (size, mtime) != (known.size, known.mtime):
+        if (size, mtime) != (file.size, file.mtime):
             result = "changed"
-        elif known.sha256 is None:
-            store.entries.set_checksum(known._replace(sha256=found))
+        elif file.sha256 is None:
+            store.entries.set_checksum(file._replace(sha256=digest))
             result = "new"
         else:
-            result = "ok" if found == known.sha256 else "damaged"
+            result = "ok" if digest == file.sha256 else "damaged"
     fault = result if result in ("damaged", "unreadable") else None
-    store.entries.set_fault(known.id, fault)
-    print(f"{result:10}  {known.id}  {printable(known.path)}")
+    store.entries.set_fault(file.id, fault)
+    print(f"{result:10}  {file.id}  {printable(file.path)}")
     return result
 
 
@@ -19880,9 +19912,9 @@ def notify_test(args: argparse.Namespace) -> int:
     if not addresses:
         raise Problem(f"{args.config}: [queue] notify has no addresses.")
     answers = post_notices(addresses, "catalogd: test", "This is a test.", Askers())
-    for address, (_, told) in answers.items():
+    for address, (_, reply) in answers.items():
         host = urllib.parse.urlsplit(address).hostname
-        print(f"{host} ({notice_form(address)[0]}): {told}")
+        print(f"{host} ({notice_form(address)[0]}): {reply}")
     return 0 if all(is_taken for is_taken, _ in answers.values()) else 1
 
 
@@ -19891,13 +19923,15 @@ def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and port, and print what to do."""
     settings = read_settings(args)
     read = "; ".join(settings_texts(args.config))
-    rows = [("version", f"ok: catalogd {__version__}"), ("settings", f"ok: {read}")]
+    findings = [("version", f"ok: catalogd {__version__}"), ("settings", f"ok: {read}")]
     service = running_service(args.data_dir)
     become_owner(args.data_dir)
-    rows += service_tests(service, settings) if service else own_tests(args, settings)
-    for name, text in rows:
+    findings += (
+        service_tests(service, settings) if service else own_tests(args, settings)
+    )
+    for name, text in findings:
         print(f"{name:10}{printable(text)}")
-    return 0 if all(text.startswith("ok: ") for _, text in rows) else 1
+    return 0 if all(text.startswith("ok: ") for _, text in findings) else 1
 
 
 Findings = Iterator[tuple[str, str]]  # what was tested, and "ok: ..." or what is wrong
@@ -19913,16 +19947,18 @@ def service_tests(service: Row, settings: Settings) -> Findings:
         form = "{title}/{name} of {console}, {added_at} UTC"
         last = [form.format_map(row) for row in kept_saves(saves)[:1]] or ["none yet"]
         for look in service["saves"]:
-            last += [f"{look['name']}: {one['message']}" for one in look["problems"]]
+            last += [
+                f"{look['name']}: {problem['message']}" for problem in look["problems"]
+            ]
         yield "saves", f"ok: {'; '.join(last)}"
 
 
 def own_tests(args: argparse.Namespace, settings: Settings) -> Findings:
     """Yield what can be told without a service. Nothing is created."""
     calls = {path: functools.partial(os.listdir, path) for path in settings.folders}
-    for path, found in Askers().ask(calls, MAX_ANSWER_SECONDS).items():
-        is_away = isinstance(found, OSError)
-        yield "folders", why_offline(path, found, False) if is_away else f"ok: {path}"
+    for path, names in Askers().ask(calls, MAX_ANSWER_SECONDS).items():
+        is_away = isinstance(names, OSError)
+        yield "folders", why_offline(path, names, False) if is_away else f"ok: {path}"
     if not calls:
         yield "folders", str(no_folder(args.config))
     if saves := folder_for_saves(settings):

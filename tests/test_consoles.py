@@ -428,7 +428,7 @@ def test_a_wrong_setting_is_shown_and_not_tried_again_until_it_is_changed(
     home.store.devices.change(device, {"password": "x"})
     consoles.update()
     assert consoles._running[device] is thread  # without a user it changes nothing
-    assert not thread.wait(0) and processes(consoles) == [process]
+    assert thread._thread.is_alive() and processes(consoles) == [process]
     home.store.devices.change(device, {"user": "x"})
     consoles.update()
     assert consoles._running[device] is not thread
@@ -596,7 +596,8 @@ def test_a_console_that_is_ended_first_starts_nothing(
 
     monkeypatch.setattr(consoles, "settings_of", settings_of)
     console.start()
-    assert console.wait(20) and console._process is None
+    wait_for(lambda: not console._thread.is_alive())
+    assert console._process is None
 
 
 class EagerLock:
