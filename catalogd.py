@@ -6142,9 +6142,19 @@ def pair_alike(
     return [(entry, group.pop()) for entry, group in groups if group]
 
 
-def claim(entry: KnownFile) -> tuple[bool, bool, int]:
-    """Return what sorts the entries of a content: the first one gets a file first."""
-    return not entry.is_touched, entry.state != "here", entry.serial
+def waiting(
+    entries: Iterable[KnownFile],
+    others: Iterable[KnownFile],
+    samples: Mapping[str, str | None],
+) -> list[KnownFile]:
+    """Return the entries that have no file, the first to get one first: what people
+    touched, has just lost its own, or is older. One whose file grows stays as it is."""
+    by_id = {it.id: it for it in others if it.state != "here"}
+    by_id |= {it.id: it for it in entries}
+    return sorted(
+        (it for it in by_id.values() if samples.get(it.file.path, "?")),
+        key=lambda it: (not it.is_touched, it.state != "here", it.serial),
+    )
 
 
 def with_files(
@@ -6253,23 +6263,19 @@ def compare(
     """
     samples = {path: content and content.sample for path, content in contents.items()}
     files = [file for file in left.files if samples.get(file.path)]
-    # One whose file grows stays as it is.
-    missed = {it.id: it for it in left.entries if samples.get(it.file.path, "?")}
-    waiting = {it.id: it for it in others if it.state != "here"} | missed
-    here = [it for it in others if it.id not in waiting]
-    entries = sorted(waiting.values(), key=claim)
+    entries = waiting(left.entries, others, samples)
     pairs = pair_read(entries, sorted(files, reverse=True), samples, left.is_sure)
     entries, new = rest(pairs, entries, files)
-    unread, moved = (
-        {at.path for at in left.files} - samples.keys(),
-        moved_volumes(pairs),
-    )
+    unread = {file.path for file in left.files} - samples.keys()
+    moved = moved_volumes(pairs)
     states = {it.id: lost_state(it, trees, unread, moved) for it in entries}
     takers = [it for it in entries if may_take(it, states[it.id], left)]
+    ids = {it.id for it in left.entries}
+    here = [it for it in others if it.state == "here" and it.id not in ids]
     merged = take_twins(takers, with_files(here, pairs, samples))
     pairs += [*((entry, twin.file) for entry, twin in merged), *left.updated]
     ended = {twin.id for _, twin in merged}
-    lost = [it for it in rest(pairs, entries, ())[0] if it.id in missed]
+    lost = [it for it in rest(pairs, entries, ())[0] if it.id in ids]
     return Changes(
         added=[(file, contents[file.path]) for file in new],
         updated=[
