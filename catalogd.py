@@ -10493,6 +10493,7 @@ code { font: .875rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospa
   outline: 3px solid var(--accent); outline-offset: 2px; border-radius: var(--radius-s);
 }
 main:focus-visible { outline: none; }
+[data-by="pointerdown"] :is(a, button):focus-visible { outline: none; } /* WebKit's */
 .unseen {
   position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
   white-space: nowrap;
@@ -10911,6 +10912,7 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 }
 .sheet {
   width: min(52rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
+  max-height: calc(100dvh - 3rem); /* without the bars of a phone's browser */
   overflow-y: auto;
 }
 .sheet article { position: relative; padding: 1.75rem; min-height: 12rem; }
@@ -11473,6 +11475,7 @@ button.link {
 
 /* With a finger */
 @media (pointer: coarse) {
+  .choose { font-size: 1rem; } /* or Safari on a phone zooms the page */
   :is(button:not(.link), .button, select, .check), .entry .send {
     min-width: 44px; min-height: 44px;
   }
@@ -11543,6 +11546,7 @@ button.link {
   .selection p { flex: 1 1 50%; }
   .sheet {
     width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
+    max-height: 92dvh;
     border-width: 1px 0 0; border-radius: var(--radius-l) var(--radius-l) 0 0;
   }
   .sheet article {
@@ -12911,6 +12915,12 @@ function toggleMenu({target, defaultPrevented}) {
   opener.nextElementSibling.hidden = false;
   opener.nextElementSibling.scrollIntoView({block: "nearest"});
   opener.setAttribute("aria-expanded", "true");
+}
+
+/** Note whether a pointer or a key was used last. Only WebKit shows the ring of keys at
+ * what a script has focused since a press of the pointer. */
+function noteInput({type}) {
+  document.documentElement.dataset.by = type;
 }
 
 /** Make a held key one press: what comes in place of a pressed button would act too. */
@@ -18479,8 +18489,10 @@ function forgetUploads() {
 
 function chooseFiles() {
   const input = document.createElement("input");
-  Object.assign(input, {type: "file", multiple: true});
+  Object.assign(input, {type: "file", multiple: true, hidden: true});
   input.onchange = () => addFiles([...(input.files || [])]);
+  for (const end of ["change", "cancel"]) input.addEventListener(end, input.remove);
+  document.body.append(input); // or Safari loses it, and what is chosen
   input.click();
 }
 
@@ -18591,6 +18603,7 @@ function renderUpload(/** @type {Upload} */ upload) {
 history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
 addEventListener("click", dropSecondClick, {capture: true});
+for (const way of ["pointerdown", "keydown"]) addEventListener(way, noteInput);
 addEventListener("click", closeMenu, {capture: true});
 addEventListener("click", toggleMenu, {capture: true});
 addEventListener("keydown", dropRepeatedEnter);

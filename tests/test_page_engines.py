@@ -80,6 +80,10 @@ def find_and_send(tab: Tab, store: catalogd.Store) -> None:
     tab.fill("Search the library", "paper")
     tab.lose("Otter Brigade")
     tab.click("Paper Harbor", "a")
+    tab.place("Close", "button")
+    assert (
+        tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "none"
+    )
     tab.click("Close", "button")
     tab.click("Send Paper Harbor", "button")
     until(lambda: waiting(store) == ["Lantern Keepers", "Paper Harbor"])

@@ -182,6 +182,19 @@ def test_an_item_moves_to_the_top_up_and_down(anna: Any, store: catalogd.Store) 
     menu.wait_for(state="detached")
 
 
+def test_the_menu_of_a_row_at_the_end_of_a_low_window_opens_above_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second", "Third"):
+        store.queue.send(1, add(store, name))
+    anna.set_viewport_size({"width": 1280, "height": 400})
+    anna.goto("#queue")
+    deed(anna, "To the top", "Third").wait_for()
+    opener, menu = button(anna, "More: Third"), anna.locator(".menu:popover-open")
+    assert menu.bounding_box()["y"] < opener.bounding_box()["y"]
+    assert menu.evaluate("node => node.scrollHeight - node.clientHeight") == 0
+
+
 def test_an_offered_item_is_told_apart_and_stays_where_it_is(
     anna: Any, store: catalogd.Store
 ) -> None:
