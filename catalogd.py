@@ -9590,6 +9590,8 @@ class DeviceCalls(Calls):
             raise Forbidden("admins_only")
         account = None if caller.admin else caller.account
         name = self.devices.change(device, check_console(body), account, caller.name)
+        if "target" in body:  # what was told of the last one is not of this one
+            self.accounts.uses.set_target_state(device, "")
         note(caller.name, f"changed the device {name!r}, {device} ({changed(body)})")
 
     @route("DELETE /web/devices/<device>", access="session")
@@ -10646,7 +10648,7 @@ input[type="checkbox"] {
 .starting { padding: 30vh 1rem 0; text-align: center; color: var(--muted); }
 .toasts {
   position: fixed; z-index: 8; inset-inline-start: 2rem; bottom: 1.5rem;
-  display: grid; gap: .5rem;
+  display: grid; grid-template-columns: minmax(0, 1fr); gap: .5rem;
   width: min(26rem, calc(100vw - 2rem));
 }
 :has(.selection) > .toasts { bottom: 6rem; }
@@ -10657,7 +10659,7 @@ input[type="checkbox"] {
   border-radius: var(--radius-m); background: var(--ink); color: var(--ground);
   font-size: 1rem; animation: rise .18s ease-out;
 }
-.toast p { flex: 1 1 8rem; padding: .5rem 0; overflow-wrap: break-word; }
+.toast p { flex: 1 1 8rem; min-width: 0; padding: .5rem 0; overflow-wrap: anywhere; }
 .toast .icon-button, .toast .plain { color: inherit; }
 .toast .plain { font-weight: var(--bold); text-decoration: underline; }
 .toast.bad { background: var(--bad); color: var(--ground); }
@@ -11858,9 +11860,16 @@ WORDS = {
         "silent": "{name} does not answer. Sending starts when it does.",
     },
     "sentSome": "{sent} added to the queue, {failed} not: {why}",
-    "notSent": "{name} was not queued. {why}",
-    "perhapsSent": "The server has not answered. When it is back, the queue shows"
-    " whether {name} is in it.",
+    "notSent": {
+        "one": "{name} was not queued. {why}",
+        "other": "{name} were not queued. {why}",
+    },
+    "perhapsSent": {
+        "one": "The server has not answered. When it is back, the queue shows whether"
+        " {name} is in it.",
+        "other": "The server has not answered. When it is back, the queue shows whether"
+        " {name} are in it.",
+    },
     "diskAway": "Its disk is not connected. Connect it, and try again.",
     "undo": "Undo",
     "details": "Details",
@@ -11909,6 +11918,7 @@ WORDS = {
     },
     "scanner": "scanner",
     "unknownSize": "size unknown",
+    "sizeToSend": "{size} to send",
     "patch": "Update {number}",
     "baseVersion": "Game, version {number}",
     "openLink": "Open {name}",
@@ -11982,6 +11992,7 @@ WORDS = {
     "lastSeen": "Last seen {time}",
     "noAnswer": "Its console does not answer",
     "pausedBy": "Paused by {name}",
+    "pausesAfter": "Pauses after this title",
     "sendAllTo": "Send all of them to",
     "retry": "Retry {name}",
     "replaceFile": "Replace the file of that name with {name}?",
@@ -12736,11 +12747,23 @@ function patch(parent, vnodes) {
     while (next && isObsolete(next, known, keys) && !canReuse(next, known, vnode))
       next = removeNode(next);
     const node = known || (canShow(next, vnode, keys) ? next : createNode(vnode));
+    if (node.contains(document.activeElement)) next = moveBehind(next, node);
     if (node === next) next = next.nextSibling;
     else parent.insertBefore(node, next);
     updateNode(node, vnode);
   }
   while (next) next = removeNode(next);
+}
+
+/** Move siblings that are before a node to their end: what has the focus, and maybe a
+ * menu that is open, loses both where it is moved itself. */
+function moveBehind(next, node) {
+  while (next && next !== node && next.parentNode === node.parentNode) {
+    const after = next.nextSibling;
+    next.parentNode.append(next);
+    next = after;
+  }
+  return next;
 }
 
 /** The keys of siblings. Each is there once: a second one is a mistake of ours. */
@@ -12892,7 +12915,7 @@ const [OPEN_MENU, CLOSED_MENU] = HAS_POPOVERS
 /** Close a menu before the button that was chosen in it acts: what that opens gives the
  * focus back to the button of the menu. */
 function closeMenu({target}) {
-  if (target.closest("button")) hideMenu(target.closest(OPEN_MENU));
+  if (target.closest("button:not([data-stays])")) hideMenu(target.closest(OPEN_MENU));
 }
 
 function hideMenu(menu) {
@@ -13073,6 +13096,8 @@ const NO_ENTRIES = [];
 const NO_ITEMS = [];
 /** @type {Delivery[]} */
 const NO_DELIVERIES = [];
+/** @type {Device[]} */
+const NO_DEVICES = [];
 const state = initialState();
 let drawing = false;
 
@@ -13174,7 +13199,8 @@ function nextLike(gone) {
   const isLike = node => keyOf(node) && keyOf(node) === keyOf(gone);
   const like = focusable("*").filter(node => part?.contains(node) && isLike(node));
   const next = like.find(node => lastFocus.comparePoint(node, 0) > 0);
-  return next || like.at(-1) || headingOf(part);
+  const inMenu = focusable("*").find(node => place.closest(".menu")?.contains(node));
+  return next || like[like.length - 1] || inMenu || headingOf(part);
 }
 
 /** @param {Element | null} part of the page
@@ -13307,6 +13333,10 @@ function dismiss(id) {
 
 // Numbers and times, as people read them
 
+function inOneLine(text) {
+  return text.replaceAll(" ", "\xA0");
+}
+
 function formatBytes(count) {
   let power = 0;
   const units = Object.values(WORDS.units);
@@ -13315,7 +13345,7 @@ function formatBytes(count) {
     power += 1;
   }
   const isSmall = power > 1 && count < 9.95;
-  return units[power](isSmall ? TENTHS.format(count) : Math.round(count));
+  return inOneLine(units[power](isSmall ? TENTHS.format(count) : Math.round(count)));
 }
 
 function formatDuration(seconds) {
@@ -13560,7 +13590,10 @@ async function load(name, later) {
   if (later()) return later();
   if (problem !== (state.problems[name] || ""))
     update({problems: {...state.problems, [name]: problem}});
-  if (name === "changes") schedule();
+  if (name !== "changes") return;
+  schedule();
+  const isStale = state.view === "settings" && state.settings.tab === "people";
+  if (isStale && !problem) loadsOf("people").forEach(poll); // which nobody tells
 }
 
 function schedule() {
@@ -13938,8 +13971,8 @@ function makeTitle(id, parts) {
         .map(part => part.created_at)
         .sort()
         .at(-1) || "",
-    // Letters come before digits and symbols.
-    sortKey: (/^\p{L}/u.test(words) ? "" : "\uffff") + words,
+    // Digits come before letters, and those before symbols.
+    sortKey: (/^[\p{L}\p{N}]/u.test(words) ? "" : "\uffff") + words,
     plainName: fold(name),
     searchText: parts.map(searchTextOf).join("\n"),
     facets: ` ${[...new Set(parts.map(facetsOf))].join(" ")} `,
@@ -13985,7 +14018,21 @@ function commonBeginning(parts) {
 
 function searchTextOf(/** @type {Entry} */ {name, author = "", title_id: title = ""}) {
   const texts = SPELLINGS.length ? [name, spellOut(name), author] : [name, author];
-  return `${texts.map(fold).join(" ")} ${title.toLowerCase()}`;
+  const words = texts.map(fold).join(" ");
+  return `${words} ${numerals(words)} ${title.toLowerCase()}`;
+}
+
+const ROMAN = ["ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"]; // from two on
+
+/** The numbers in a text in the other numerals: "2" for "ii", and "ii" for "2". */
+function numerals(text) {
+  const other = word =>
+    /^[2-9]$/.test(word) ? ROMAN[Number(word) - 2] : 2 + ROMAN.indexOf(word);
+  return text
+    .split(" ")
+    .map(other)
+    .filter(number => number !== 1)
+    .join(" ");
 }
 
 /** Words that are found whole only: the letters "add" should not find all add-ons.
@@ -14218,12 +14265,14 @@ const FILTERS = {
   recent: title => title.created_at > recentSince(allTitles()),
   updates: title => statusOf(title).hasNewer,
 };
-/** How many titles each filter shows. No filter depends on the queue. */
-const countTitles = memo(titles =>
-  Object.entries(FILTERS).map(([filter, shows]) => ({
-    filter,
-    count: titles.filter(shows).length,
-  })),
+/** How many titles of a search each filter shows. No filter depends on the queue. */
+const countTitles = memo(
+  /** @param {Title[]} titles */
+  titles =>
+    Object.entries(FILTERS).map(([filter, shows]) => ({
+      filter,
+      count: titles.filter(shows).length,
+    })),
 );
 
 /** The kinds of titles, file types and ages that some titles have, but not all. */
@@ -14250,31 +14299,62 @@ function hasWord(/** @type {Title} */ {searchText, facets, plainName}, word) {
   );
 }
 
-/** The titles that match; those whose names begin with the search come first. */
+/** Whether a word begins with a text in which a letter is wrong, missing, too many, or
+ * swapped with the next one. */
+function beginsNearly(word, text) {
+  let at = 0;
+  while (at < text.length && word[at] === text[at]) at++;
+  const [rest, from, swapped] = [text.slice(at + 1), word.slice(at), text[at + 1]];
+  return (
+    from.slice(1).startsWith(rest) ||
+    from.slice(1).startsWith(text.slice(at)) ||
+    from.startsWith(rest) ||
+    from.startsWith(swapped + text[at] + rest.slice(1))
+  );
+}
+
+const MIN_NEAR_LETTERS = 5; // of a word of a search that may have a wrong one
+
+/** Whether a title has a word, or one that is nearly so. */
+function hasWordNearly(/** @type {Title} */ title, word) {
+  const isNear = each => beginsNearly(each, word);
+  const isLong = word.length >= MIN_NEAR_LETTERS;
+  return hasWord(title, word) || (isLong && title.plainName.split(" ").some(isNear));
+}
+
+/** The titles that match: first those whose names begin with the search, and last those
+ * that have a word of it but for one letter. */
 const matching = memo(
   /** @param {Title[]} titles */
-  (titles, search, filter, more) => {
+  (titles, search, more) => {
     const query = fold(search);
     const words = query.split(" ").filter(Boolean);
-    const found = titles.filter(
-      title =>
-        FILTERS[filter](title) &&
-        isShown(title, more) &&
-        words.every(word => hasWord(title, word)),
-    );
-    if (!query) return found.filter(title => title.name.includes(search.trim()));
-    const first = found.filter(title => title.plainName.startsWith(query));
-    const rest = found.filter(title => !title.plainName.startsWith(query));
-    return [...first, ...rest];
+    const rankOf = title => {
+      if (!query) return title.name.includes(search.trim()) ? 0 : -1;
+      if (words.every(word => hasWord(title, word)))
+        return title.plainName.startsWith(query) ? 0 : 1;
+      return words.every(word => hasWordNearly(title, word)) ? 2 : -1;
+    };
+    /** @type {Title[][]} */
+    const ranks = [[], [], []];
+    for (const title of titles)
+      if (isShown(title, more)) ranks[rankOf(title)]?.push(title);
+    return ranks.flat();
   },
 );
 
 /** @returns {Title[]} */
-function visibleTitles() {
-  const {sort, search, filter, more} = state.library;
-  const titles = sorted(allTitles(), sort);
-  return matching(titles, search, filter, more, sentNow(), state.ages);
+function searchedTitles() {
+  const {sort, search, more} = state.library;
+  return matching(sorted(allTitles(), sort), search, more, state.ages);
 }
+
+/** @returns {Title[]} */
+function visibleTitles() {
+  return filtered(searchedTitles(), state.library.filter, sentNow());
+}
+
+const filtered = memo((titles, filter) => titles.filter(FILTERS[filter]));
 
 // Titles in words
 
@@ -14526,6 +14606,7 @@ function renderTargetNote(/** @type {Device} */ device) {
 
 function deviceState(/** @type {Device} */ device) {
   const {state: kind, last_call: last, paused_by: by} = device;
+  if (isPaused(device) && kind === "sending") return WORDS.pausesAfter;
   if (isPaused(device)) return by ? WORDS.pausedBy(by) : WORDS.paused;
   if (kind === "away") return WORDS.lastSeen(formatAge(last));
   if (isMissed(device)) return WORDS.noAnswer;
@@ -14583,42 +14664,48 @@ function renderSelect(label, prompt, choices, choose, props) {
 
 // Library: sending
 
-/** Queue parts. They wait until the server has answered.
- * @param {Entry[]} parts */
-async function send(parts, name = WORDS.titles(parts.length)) {
+/** Queue parts, which wait until the server has answered, and return whether all are.
+ * @param {Entry[]} parts of so many titles
+ * @returns {Promise<boolean>} */
+async function send(parts, name, count = 1) {
   const ids = parts.map(part => part.id);
   const device = await deviceToSendTo();
-  if (device === undefined) return;
+  if (device === undefined) return false;
+  let isQueued = false;
   setQueueing(ids, true);
   try {
     const body = {entries: ids, device: device || undefined};
     const {added, failed, undo} = await call("POST", "web/send", body);
     await poll("changes");
-    tellSent(added, failed, name, device, undo);
+    isQueued = !failed.length;
+    if (isQueued) tellSent(added, device, undo);
+    else tellNotSent(added, failed, name, count);
   } catch (/** @type {any} */ error) {
-    const say = error.isUnanswered ? WORDS.perhapsSent : WORDS.notSent;
-    toast(say(name, explain(error)), true);
+    const text = WORDS.notSent(name, explain(error), count);
+    toast(error.isUnanswered ? WORDS.perhapsSent(name, count) : text, true);
   }
   setQueueing(ids, false);
+  return isQueued;
 }
 
 /** Send the parts of a title or, where none is here, say why that is not possible. */
-function sendOrExplain(/** @type {Entry[]} */ parts, name) {
-  if (parts.length) return send(parts, name);
-  return toast(WORDS.notSent(name, WORDS.diskAway), true);
+function sendOrExplain(/** @type {Entry[]} */ parts, name, count = 1) {
+  if (parts.length) return send(parts, name, count);
+  return toast(WORDS.notSent(name, WORDS.diskAway, count), true);
 }
 
-/** Say how a send ended, and what happens next. It can be undone.
+function tellNotSent(added, failed, name, count) {
+  const why = sentence(failed[0]);
+  const countOf = ids => new Set(ids.map(findTitle)).size;
+  const lost = countOf(failed.map(({entry_id: id}) => id));
+  const some = WORDS.sentSome(countOf(added), lost, why);
+  toast(added.length ? some : WORDS.notSent(name, why, count), true);
+}
+
+/** Say that a send went well, and what happens next. It can be undone.
  * @param {string[]} added
  * @param {string | null} device */
-function tellSent(added, failed, name, device, undo) {
-  if (failed.length) {
-    const why = sentence(failed[0]);
-    const countOf = ids => new Set(ids.map(findTitle)).size;
-    const lost = failed.map(({entry_id: id}) => id);
-    const some = WORDS.sentSome(countOf(added), countOf(lost), why);
-    return toast(added.length ? some : WORDS.notSent(name, why), true);
-  }
+function tellSent(added, device, undo) {
   const place = deviceOf(device);
   const titles = added.map(findTitle).filter(title => title !== undefined);
   tell({
@@ -14667,12 +14754,9 @@ async function sendSelected() {
   const titles = selectedTitles();
   const parts = selectedParts();
   const away = titles.filter(title => statusOf(title).away === "offline");
-  const countOf = ({length}) => WORDS.titles(length);
-  if (parts.length) {
-    setSelecting(false);
-    await send(parts, countOf(titles));
-  }
-  if (away.length) sendOrExplain([], countOf(away));
+  const countOf = ({length}) => /** @type {const} */ ([WORDS.titles(length), length]);
+  if (parts.length && (await send(parts, ...countOf(titles)))) setSelecting(false);
+  if (away.length) sendOrExplain([], ...countOf(away));
 }
 
 /** Select a title, or not; with shift, also all between it and the last one. */
@@ -15471,7 +15555,7 @@ function focusSearch(/** @type {KeyboardEvent} */ event) {
 /** What there is none of is left out, but for updates. */
 function renderFilter() {
   const {filter} = state.library;
-  const chips = countTitles(allTitles(), sentNow())
+  const chips = countTitles(searchedTitles(), sentNow())
     .filter(({filter: each, count}) => count > 0 || [filter, "updates"].includes(each))
     .map(({filter: each, count}) => {
       const number = h.span("chip-count", ` ${NUMBER.format(count)}`);
@@ -15502,7 +15586,9 @@ function renderTitle(/** @type {Title} */ title) {
 function renderTitleMeta(/** @type {Title} */ title) {
   const {toSend, away} = statusOf(title);
   const row = rowSending(title);
-  const size = sizeOf({size: totalSize(toSend) || title.size});
+  const left = totalSize(toSend) || title.size;
+  const text = sizeOf({size: left});
+  const size = left < title.size ? WORDS.sizeToSend(text) : text;
   const contents = away === "partly" ? WORDS.marks.partly : contentsOf(title);
   const decided = WORDS.ages[state.ages?.[title.id] || ""];
   const age = state.account.admin && (decided || formerAge(title));
@@ -16234,10 +16320,18 @@ function hasFailed(/** @type {QueueRow} */ {items}) {
   return !items.some(isOpen) && items.some(item => item.status === "failed");
 }
 
-/** The id of the device that an item is for, or that has taken it. */
+/** The id of the device that an item is for, that has taken it, or that will, since its
+ * account has no other. */
 function placeOf(/** @type {QueueItem} */ item) {
+  const isPending = item.status === "pending" && item.freed_from === null;
+  const takers = isPending ? takersOf(state.devices || NO_DEVICES, item.account) : [];
+  if (takers.length === 1) return item.device || takers[0].id;
   return item.device || (item.status === "pending" ? null : item.key);
 }
+
+const takersOf = memo((devices, account) =>
+  devices.filter(each => each.account === account),
+);
 
 /** What failed, is being sent and waits for each device, and then for any.
  * @param {QueueRow[]} rows
@@ -16761,7 +16855,9 @@ function renderMoves({ways = {}, name}, items) {
   const toPlace = (/** @type {any[]} */ [place, label]) =>
     rowButton(label, name, act(place));
   const places = Object.keys(pending.length ? ways : {});
-  const moves = places.map(place => toPlace([place, WORDS.moves[place]]));
+  const moves = places.map(place =>
+    rowButton(WORDS.moves[place], name, act(place), {"data-stays": true}),
+  );
   const heading = devices.length > 0 && h.p("meta", WORDS.sendTo);
   return [...moves, heading, ...devices.map(toPlace)];
 }
@@ -16838,7 +16934,9 @@ function announceChanges(before, now) {
   for (const item of ended.failed) {
     const why = whyFailed(item);
     const say = name => WORDS.notDelivered(name, why);
-    tell({kind: `failed ${why}`, names: namesOf([item]), say, isError: true});
+    const isSame = other => other.status === "failed" && sendOf(other) === sendOf(item);
+    const names = namesOf(now.filter(isSame)); // that of the title, where parts failed
+    tell({kind: `failed ${why}`, names, say, isError: true});
   }
 }
 
@@ -17005,15 +17103,16 @@ function renderRow({id, title, facts, mark, menu, actions = [], more}) {
 }
 
 /** A button that does something with the thing of this name. */
-function rowButton(label, name, act, style = "plain") {
+function rowButton(label, name, act, props = {}) {
   const ariaLabel = WORDS.actionOn(label, name);
-  return button(label, act, {class: style, key: label, "aria-label": ariaLabel});
+  const named = {class: "plain", key: label, "aria-label": ariaLabel};
+  return button(label, act, {...named, ...props});
 }
 
 /** A button that asks before it does what cannot be undone. */
 function askingButton(label, name, question, act, isSecured = false) {
   const open = () => ask({text: question, yes: label, act, isDanger: true, isSecured});
-  return rowButton(label, name, open, "plain danger");
+  return rowButton(label, name, open, {class: "plain danger"});
 }
 
 /** A button that ends a thing, and its row with it.
@@ -18506,11 +18605,12 @@ function dragFiles(/** @type {DragEvent} */ event) {
 }
 
 async function dropFiles(/** @type {DragEvent} */ event) {
-  if (!state.account.inbox || !event.dataTransfer) return;
+  const {types = /** @type {readonly string[]} */ ([]), items} =
+    event.dataTransfer || {};
+  if (!state.account.inbox || !items || !types.includes("Files")) return;
   event.preventDefault();
   update({dropping: false});
-  const items = [...event.dataTransfer.items];
-  const entries = items.map(item => item.webkitGetAsEntry() || item.getAsFile());
+  const entries = [...items].map(item => item.webkitGetAsEntry() || item.getAsFile());
   await attempt(async () => addFiles((await Promise.all(entries.map(filesOf))).flat()));
 }
 

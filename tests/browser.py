@@ -196,9 +196,14 @@ def button(page: Any, name: str) -> Any:
 
 
 def deed(page: Any, name: str, row: str) -> Any:
-    """Open the menu of a row, and return what has this name in it."""
-    button(page, f"More: {row}").click()
-    return page.locator(".menu:popover-open").get_by_label(f"{name} {row}")
+    """Open the menu of a row, unless it is, and return what has this name in it."""
+    menu = page.locator(".menu:popover-open")
+    found = menu.get_by_label(f"{name} {row}")
+    if menu.count() and not found.count():
+        page.keyboard.press("Escape")
+    if not found.count():
+        button(page, f"More: {row}").click()
+    return found
 
 
 def choose_device(page: Any, name: str) -> None:

@@ -6,9 +6,20 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import TWO_FRAMES, add, button, see, sign_in, until
-from conftest import Visit
-from example import session
+from browser import (
+    PHONE,
+    TWO_FRAMES,
+    add,
+    add_device,
+    button,
+    choose_device,
+    deed,
+    focused,
+    see,
+    sign_in,
+    until,
+)
+from conftest import PASSWORD, Visit
 from test_page_calls import poll
 
 PATCH = """lists => {
@@ -140,21 +151,23 @@ def test_a_page_without_its_translation_is_english_and_says_so(
 # Accounts
 
 
+def sign_in_elsewhere(page: Any) -> None:
+    """Sign in as ben, as another tab does."""
+    fields = {"username": "ben", "password": PASSWORD}
+    assert page.request.post("/web/login", data=fields).ok
+
+
 @pytest.mark.parametrize("rights", ["another account", "an admin no more"])
 def test_a_page_whose_account_is_another_now_is_drawn_anew(
     anna: Any, store: catalogd.Store, rights: str
 ) -> None:
     for name in ("ben", "carl"):
-        store.accounts.add(name, catalogd.hash_password("correct horse"))
+        store.accounts.add(name, catalogd.hash_password(PASSWORD))
     add(store, "Paper Harbor")
     anna.goto("#settings/people")
     see(anna, "Add an account")
     if rights == "another account":
-        cookie = session(store, store.accounts.id_of("ben"))
-        address = anna.url.split("#")[0]
-        cookies = [{"name": "session", "value": cookie, "url": address}]
-        anna.context.clear_cookies()  # also that of the page's own name
-        anna.context.add_cookies(cookies)
+        sign_in_elsewhere(anna)
         name = "ben"
     else:
         store.accounts.change(store.accounts.id_of("carl"), {"admin": True})
@@ -166,17 +179,14 @@ def test_a_page_whose_account_is_another_now_is_drawn_anew(
 
 
 def test_what_was_typed_goes_with_the_account(anna: Any, store: catalogd.Store) -> None:
-    ben = store.accounts.add("ben", catalogd.hash_password("correct horse"))
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     anna.goto("#settings/you")
     anna.get_by_label("Current password").fill("secret")
     anna.get_by_role("link", name="Library").click()
     see(anna, "Nothing here yet")
     kept = "[...document.querySelectorAll('#drafts [type=password]')].length"
     assert anna.evaluate(kept) == 2
-    address = anna.evaluate("location.origin")
-    cookie = {"name": "session", "value": session(store, ben), "url": address}
-    anna.context.clear_cookies()
-    anna.context.add_cookies([cookie])
+    sign_in_elsewhere(anna)
     poll(anna)
     until(lambda: anna.locator(".who").inner_text() == "ben")
     assert anna.evaluate(kept) == 0
@@ -215,3 +225,127 @@ def test_a_search_is_in_the_address_and_back_ends_it(
     assert anna.evaluate("history.length") == length + 2
     anna.go_forward()
     see(anna, "1 of 2 titles")
+
+
+# What a hand meets
+
+
+def test_a_selection_is_kept_where_it_could_not_be_sent(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("Ant", "Bee"):
+        add(store, name)
+    gone = add_device(store, "Attic")
+    add_device(store, "Den")
+    anna.goto("")
+    button(anna, "Send Ant").wait_for()
+    choose_device(anna, "Attic")
+    button(anna, "Select").click()
+    for name in ("Ant", "Bee"):
+        anna.get_by_label(f"Select {name}").check()
+    anna.route("**/web/send", lambda route: route.fulfill(status=503, json=BUSY))
+    button(anna, "Send 2").click()
+    see(anna, "2 titles were not queued. Busy.")
+    anna.unroute("**/web/send")
+    store.accounts.revoke_key(gone, None, is_device=True)
+    poll(anna)
+    see(anna, "Choose a device")
+    button(anna, "Send 2").click()
+    see(anna, "Send it where?")
+    button(anna.get_by_role("dialog"), "Cancel").click()
+    assert anna.get_by_label("Select Bee").is_checked()
+    button(anna, "Send 2").click()
+    button(anna.get_by_role("dialog"), "to Den").click()
+    anna.get_by_label("Select Bee").wait_for(state="detached")
+
+
+BUSY = {"success": False, "error": "busy", "message": "Busy."}
+
+
+def test_the_menu_of_a_row_stays_open_while_it_is_moved(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entries = [add(store, name) for name in ("Ant", "Bee", "Cat", "Dog")]
+    store.queue.send_all(1, entries, None)
+    anna.goto("#queue")
+    up = deed(anna, "Up", "Dog")
+    for order in (["Ant", "Bee", "Dog", "Cat"], ["Ant", "Dog", "Bee", "Cat"]):
+        up.press("Enter")
+        until(lambda order=order: anna.locator(".items h3").all_inner_texts() == order)
+        assert up.is_visible()
+        assert focused(anna) == "Up Dog"
+    up.press("Enter")
+    up.wait_for(state="detached")
+    assert anna.evaluate("Boolean(document.activeElement.closest('.menu'))")
+
+
+def test_people_shows_an_invitation_that_was_accepted(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings/people")
+    button(anna, "Make a link").click()
+    see(anna, "it is not shown again")
+    (invitation,) = store.invitations.open()
+    store.accounts.add("Robin", catalogd.hash_password(PASSWORD))
+    store.invitations.remove(invitation["id"])
+    anna.locator(".row", has_text="Robin").wait_for()
+    anna.get_by_text("it is not shown again").wait_for(state="detached")
+
+
+def test_text_can_be_dropped_into_the_search(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    anna.route("**/web/me", with_inbox)
+    anna.goto("")
+    button(anna, "Add games").wait_for()
+    dropped = """types => {
+      const drop = new DragEvent("drop", {cancelable: true, bubbles: true,
+        dataTransfer: new DataTransfer()});
+      for (const type of types)
+        if (type === "Files") drop.dataTransfer.items.add(new File([""], "a"));
+        else drop.dataTransfer.setData(type, "Paper");
+      document.getElementById("search").dispatchEvent(drop);
+      return drop.defaultPrevented;
+    }"""
+    assert [anna.evaluate(dropped, [kind]) for kind in ("text/plain", "Files")] == [
+        False,
+        True,
+    ]
+
+
+def with_inbox(route: Any) -> None:
+    answer = route.fetch()
+    me = answer.json()
+    me["account"]["inbox"] = {"types": ["nsp"], "max_cover_bytes": 1000}
+    route.fulfill(response=answer, json=me)
+
+
+def test_a_long_name_leaves_the_buttons_of_a_toast_on_a_phone(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    add(store, "W" * 54)
+    page = visit(base_url=site, viewport=PHONE)
+    sign_in(page, store, site, "anna")
+    page.goto("")
+    button(page, "Send WWW").first.click()
+    undo = button(page, "Undo")
+    undo.wait_for()
+    box = undo.bounding_box()
+    assert box["x"] + box["width"] <= PHONE["width"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_address_of_no_title_says_so(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("#title/NOPE")
+    see(anna, "This title no longer exists")
+
+
+def test_the_chips_count_what_the_search_has_found(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("Ant", "Bee", "Cat"):
+        add(store, name)
+    anna.goto("")
+    see(anna, "Not sent yet 3")
+    anna.get_by_label("Search the library").fill("bee")
+    see(anna, "Not sent yet 1")
