@@ -342,8 +342,8 @@ SENTENCES = {
     "no_card": "The card is not in: nothing is mounted at {path}.",
     "card_read_only": "The folder {path} cannot be written to.",
     "card_full": "{path} has room for {free}, and the file needs {size}.",
-    "card_fat32": "The folder is on a FAT32 card, which takes no file of 4 GiB or more."
-    " Format it as exFAT, or send this file by ftp: or lan:.",
+    "card_fat32": "The card is FAT32 and takes no file of 4 GiB or more. Format it as"
+    " exFAT, or choose a folder that installs.",
     "card_refuses": "{path} does not take the file: {why}.",
     "ftp_not_ready": "The FTP server at {address} is not ready: {why}.",
     "client_failed": "Sending ended with an error and begins again: {why}",
@@ -357,6 +357,21 @@ SENTENCES = {
     " name.",
     "ftp_unfinished": "The console has all of {name}, and does not say that it is"
     " done.",
+    "ftp_no_port": "Nothing listens at port {port} of {address}. Is the program open on"
+    " the console?",
+    "ftp_web": "A web server answers at port {port} of {address}, not FTP. Is the port"
+    " right?",
+    "ftp_not_installed": "The console did not install it, or its menu was left: its"
+    " screen says why. Open its FTP install again.",
+    "ftp_untold": "It does not say whether it installed it.",
+    "ftp_no_files": "The folder {folder} takes no file: {why}. It has these folders:"
+    " {folders}.",
+    "ftp_no_folder": "The console refuses the folder {name}: {why}.",
+    "ftp_no_install": "The program on the console has no folder {name}, as Sphaira has:"
+    " {why}. Open Sphaira's FTP install, or choose another program for this device.",
+    "ftp_left": "It is sent, but {name} is there too: the console removes no file.",
+    "ftp_no_passive": "The FTP server takes no data connections from here (passive"
+    " mode): {why}. Use another program.",
     "ftp_full": "The console is full: {why}.",
     "ftp_refuses": "The console refuses {name}: {why}.",
     "ftp_ended": "The console ended the transfer ({why}). Is its card full?",
@@ -8182,6 +8197,15 @@ CONSOLE_PROGRAMS = {
         *("sys-ftpd", "ftp", {5000: "keeps"}, "/games", True, "Hello!"),
         note="It runs in the background. Files go to the folder games of the SD card.",
     ),
+    "kaihen": ConsoleProgram(
+        *("kaiHEN", "ftp", {5000: "keeps"}, "/games", False, "kaiHEN SD FTP ready"),
+        note="Turn on its FTP plugin. Files go to the folder games of the SD card.",
+    ),
+    "sw2transfer": ConsoleProgram(
+        *("SW2Transfer", "ftp", {6700: "keeps"}, "/games", True),
+        note="Open it, or let it run in the background. Files go to the folder games"
+        " of the SD card.",
+    ),
     "dbi": ConsoleProgram(
         *("DBI", "ftp", {6000: "", 5000: ""}, "/"),
         note=f"Choose Run FTP server, and leave it open.{ASK_SCREEN}",
@@ -8193,8 +8217,9 @@ CONSOLE_PROGRAMS = {
         line="[Network sources]\nLibrary=ApacheHTTP|{address}/",
     ),
     "cnx": ConsoleProgram(
-        *("CNX", "ftp", {6000: "", 7000: ""}, "/"),
-        note=f"Start its FTP server, and leave it open.{ASK_SCREEN}",
+        *("CNX", "ftp", {7000: "installs", 6000: "keeps"}, "/"),
+        note="It is a pack with DBI in it. Start its FTP server, and leave it open."
+        " Port 7000 installs, and port 6000 is the SD card.",
     ),
     # It keeps saves.
     "checkpoint": ConsoleProgram("Checkpoint", "ftp", {50000: ""}, greeting="Hello!"),
@@ -8234,13 +8259,14 @@ def program_facts(program: ConsoleProgram) -> Row:
 
 def programs_at(port: int, greeting: str) -> list[str]:
     """Return the programs whose FTP server may greet so at a port: those that are known
-    by their greeting, if one has it, and by their port, if one of them has that."""
-    greets = [
-        id for id, program in FTP_PROGRAMS.items() if program.greeting in greeting
-    ]
-    greeted = [id for id in greets if FTP_PROGRAMS[id].greeting]
-    at_port = [id for id in greeted or greets if port in FTP_PROGRAMS[id].ports]
-    return at_port or greeted
+    by their greeting, if one has it, and by their port, if one of them has that. At the
+    port of such a one, another greeting is that of any FTP server."""
+    near = [id for id, program in FTP_PROGRAMS.items() if port in program.ports]
+    greets = [id for id, program in FTP_PROGRAMS.items() if program.greeting]
+    greeted = [id for id in greets if FTP_PROGRAMS[id].greeting in greeting]
+    if not greeted:
+        return [] if {*near} & {*greets} else near
+    return [id for id in greeted if id in near] or greeted
 
 
 def does_at(port: int, programs: Iterable[str]) -> str:
@@ -9987,7 +10013,7 @@ class ConsoleCalls(Calls):
                     self.served[item] = Served()
                     place = f"{tokens[item]}/{urllib.parse.quote(row['file_name'], '')}"
                     addresses[item] = f"{base_url(self.settings)}/dir/{place}"
-        return {"addresses": addresses}
+        return {"addresses": addresses, "stale_after": self.settings.stale_after}
 
     @route("GET /api/send-queue/addresses", access="key")
     def all_served_bytes(self, caller: Caller) -> dict[str, Any]:

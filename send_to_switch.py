@@ -119,12 +119,16 @@ SENTENCES = {
     "no_card": "The card is not in: nothing is mounted at {path}.",
     "card_read_only": "The folder {path} cannot be written to.",
     "card_full": "{path} has room for {free}, and the file needs {size}.",
-    "card_fat32": "The folder is on a FAT32 card, which takes no file of 4 GiB or more."
-    " Format it as exFAT, or send this file by ftp: or lan:.",
+    "card_fat32": "The card is FAT32 and takes no file of 4 GiB or more. Format it as"
+    " exFAT, or choose a folder that installs.",
     "card_refuses": "{path} does not take the file: {why}.",
     "ftp_not_ready": "The FTP server at {address} is not ready: {why}.",
     "state_disk": "The disk that notes what was sent cannot be written: {why}.",
     "no_such_host": "No device has this name: {name}.",
+    "ftp_no_port": "Nothing listens at port {port} of {address}. Is the program open on"
+    " the console?",
+    "ftp_web": "A web server answers at port {port} of {address}, not FTP. Is the port"
+    " right?",
     "ftp_silent": "{address} does not answer. Is the program open on the console?",
     "ftp_no_resume": "The console resumes no file: {why}.",
     "ftp_closed": "The console takes no file now: {why}. Is its FTP install open?",
@@ -133,6 +137,17 @@ SENTENCES = {
     " name.",
     "ftp_unfinished": "The console has all of {name}, and does not say that it is"
     " done.",
+    "ftp_not_installed": "The console did not install it, or its menu was left: its"
+    " screen says why. Open its FTP install again.",
+    "ftp_untold": "It does not say whether it installed it.",
+    "ftp_no_files": "The folder {folder} takes no file: {why}. It has these folders:"
+    " {folders}.",
+    "ftp_no_folder": "The console refuses the folder {name}: {why}.",
+    "ftp_no_install": "The program on the console has no folder {name}, as Sphaira has:"
+    " {why}. Open Sphaira's FTP install, or choose another program for this device.",
+    "ftp_left": "It is sent, but {name} is there too: the console removes no file.",
+    "ftp_no_passive": "The FTP server takes no data connections from here (passive"
+    " mode): {why}. Use another program.",
     "ftp_full": "The console is full: {why}.",
     "ftp_refuses": "The console refuses {name}: {why}.",
     "ftp_ended": "The console ended the transfer ({why}). Is its card full?",
@@ -235,7 +250,8 @@ class Offline(Problem):
 
 
 class ServerOffline(Offline):
-    """The server cannot be reached now. The client waits as long as it takes."""
+    """The server cannot be reached now, or a proxy before it answers in its place. The
+    client waits as long as it takes."""
 
 
 class FileOffline(ServerOffline):
@@ -250,6 +266,10 @@ class Unfinished(TargetOffline):
     """The target has taken the file, and goes on with it: the next item goes first."""
 
 
+class Denied(Unfinished):
+    """Something before the server does not give the file: the next item goes first."""
+
+
 class Failed(Problem):
     """This item cannot be sent; others may."""
 
@@ -262,6 +282,10 @@ class Interrupted(Failed):
 
 class Unrenamed(Interrupted):
     """The target renames no file. It may take one by its own name."""
+
+
+class Gone(Interrupted):
+    """The target took no file by this name, or used it up: it may install files."""
 
 
 class Unseen(Failed):
@@ -569,9 +593,11 @@ class State:
     `client` identifies this client to the server, which gives an item to one client
     only, and gives it back to that client after a crash. `parts` has the unfinished
     files by their names. `sent` is the id of the queue item whose file is complete
-    while the server does not know it yet. `mount` is the mount point that the target's
-    folder was below, "" if unknown. `files` has what was sent by its name without case,
-    in a file of its own: it is long, and changes once an item.
+    while the server does not know it yet. `installs` has the folders of FTP servers
+    that were seen to install what is written there, with host and port. `mount` is the
+    mount point that the target's folder was below, "" if unknown. `files` has what was
+    sent by its name without case, in a file of its own: it is long, and changes once an
+    item.
     """
 
     def __init__(self, folder: str, server: str, target: str) -> None:
@@ -580,6 +606,7 @@ class State:
         self.client = secrets.token_hex(8)
         self.parts: dict[str, Part] = {}
         self.sent = self.mount = ""
+        self.installs: set[str] = set()
         self._written: dict[str, str] = {}  # by path
         self.files = {n: Sent(*of) for n, of in self._read("-sent").items()}
         damage = (KeyError, TypeError, AttributeError)  # or no file yet
@@ -588,6 +615,7 @@ class State:
             self.client, self.sent = str(facts["client"]), str(facts["sent"])
             self.parts = {name: read_part(name, facts) for name in facts["parts"]}
             self.mount = str(facts["mount"])
+            self.installs = set(facts.get("installs", ()))
             for name, (entry, _) in facts.get("files", {}).items():
                 self.files.setdefault(name, Sent(entry, facts["ends"].get(name, "")))
 
@@ -602,7 +630,8 @@ class State:
         full: that may pass."""
         self._write(self.path.replace(".json", "-sent.json"), self.files)
         facts = {"client": self.client, "parts": self.parts, "sent": self.sent}
-        self._write(self.path, {**facts, "mount": self.mount})
+        facts |= {"mount": self.mount, "installs": sorted(self.installs)}
+        self._write(self.path, facts)
 
     def _write(self, path: str, facts: dict[str, Any]) -> None:
         if (text := json.dumps(facts)) != self._written.get(path, "{}"):
@@ -650,6 +679,11 @@ class State:
             self.parts[name] = Part(item.queue_item_id, version, part.is_direct, True)
         self.save()
 
+    def keep(self, name: str) -> None:
+        """Note that what is left of a file stays, though its item has ended."""
+        self.parts[name] = self.parts[name]._replace(item="")
+        self.save()
+
     def stop_gone(self, items: Container[str]) -> None:
         """Note that these items have ended while this client did not send them."""
         for name, part in self.begun().items():
@@ -680,6 +714,17 @@ class State:
             self.files[name.casefold()] = Sent(item.entry_id, ends)
         self.save()
 
+    def keep_files(self, names: Iterable[str], name: str) -> None:
+        """Forget files that a folder does not list any more, of those that lie where
+        this one does: homebrew has a folder of its own. kaiHEN lists no name that is
+        not ASCII."""
+        listed, is_homebrew = {*map(str.casefold, names)}, name.endswith(".nro")
+        for other in [*self.files] if listed else ():
+            is_near = other.isascii() and other.endswith(".nro") == is_homebrew
+            if is_near and other not in listed:
+                del self.files[other]
+        self.save()
+
     def forget(self, name: str) -> None:
         """Note that an item has ended, and that its file is no longer unfinished."""
         self.sent = ""
@@ -699,11 +744,22 @@ def read_part(name: str, facts: dict[str, Any]) -> Part:
 # The calls of the interface, over one connection.
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024  # for a queue of 100,000 items
+QUEUE_PATH = "/api/send-queue"
 MAX_ASKED = 50  # items of unfinished files in one call
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # reasons of ssl.SSLError
 TLS_ALERT = "\x15\x03"  # what servers for https answer to plain http, or this in a 400:
 HTTPS_HINT = re.compile(rb"HTTPS (port|server)")
+
+
+def is_coded(answer: dict[str, Any]) -> bool:
+    """Return whether a refusal is one of catalogd, and not of a proxy before it."""
+    return isinstance(answer.get("error"), str)
+
+
+def is_final(status: int, answer: dict[str, Any]) -> bool:
+    """Return whether a refusal stays as it is, however often somebody asks."""
+    return 400 <= status < 500 and status not in (408, 429) and is_coded(answer)
 
 
 def body_of(answer: http.client.HTTPResponse) -> bytes:
@@ -731,6 +787,7 @@ class Server:
         self._parts = urllib.parse.urlsplit(address)
         self._connection = connection(self._parts)
         self._is_over = False
+        self.stale_after = math.inf  # seconds after which it forgets an offered item
         self.gone: set[str] = set()  # items of unfinished files that nobody sends here
 
     def close(self) -> None:
@@ -752,16 +809,20 @@ class Server:
         status, answer = self._send(method, path, body)
         if status == 200 and answer.get("success"):
             return answer
-        if status == 401:
+        place, _, _ = path.partition("?")
+        if status == 401 and (is_coded(answer) or place == QUEUE_PATH):
             raise BadKey
-        place = f"{self.address}{path.partition('?')[0]}"
-        message = f"{place} answers with status {status}."
+        message = f"{self.address}{place} answers with status {status}."
         message = one_line(str(answer.get("message") or message))
-        if status >= 500:
-            message = message.rstrip(".")
-            raise ServerOffline(f"{self.address} cannot answer now: {message}.")
-        kinds = {404: Missing, 405: Missing, 409: Cancelled}
-        raise kinds.get(status, Failed)(message)
+        if kind := {404: Missing, 405: Missing, 409: Cancelled}.get(status):
+            raise kind(message)
+        if is_final(status, answer):
+            raise Failed(message)
+        raise self._offline(message)
+
+    def _offline(self, message: str) -> ServerOffline:
+        message = message.rstrip(".")
+        return ServerOffline(f"{self.address} cannot answer now: {message}.")
 
     def _send(self, method: str, path: str, body: Any) -> tuple[int, dict[str, Any]]:
         data = None if body is None else json.dumps(body).encode()
@@ -810,7 +871,7 @@ class Server:
             query["target_arguments"] = json.dumps(fields.get("error_arguments", {}))
         asked = ",".join(sorted(set(unfinished))[:MAX_ASKED])
         query |= {"unfinished": asked} if asked else {}
-        path = f"/api/send-queue?{urllib.parse.urlencode(query)}"
+        path = f"{QUEUE_PATH}?{urllib.parse.urlencode(query)}"
         try:
             answer = self.call("GET", path)
             self.gone = set(answer.get("gone") or ())
@@ -822,9 +883,8 @@ class Server:
                 )
                 for item in queue
             ]
-        except (KeyError, TypeError) as error:
-            message = f"{self.address} answers with a queue of an unknown form."
-            raise Problem(message) from error
+        except (KeyError, TypeError, Cancelled, Failed) as error:
+            raise self._offline(f"No queue: {error!r}") from error
 
     def report(self, item: Item, client: str, **fields: Any) -> dict[str, Any]:
         """Return the answer. :raises Cancelled: the item is not this client's."""
@@ -836,19 +896,23 @@ class Server:
         where it has none that a console can fetch, without the items of others."""
         ids = [item.queue_item_id for item in items]
         body = {"queue_item_ids": ids, "client": client}
-        return dict(self._addresses("POST", "", body)["addresses"])
+        return self._addresses("POST", "", "addresses", body)
 
     def served(self, client: str) -> dict[str, int]:
         """Return by item how many bytes were served of what the client has claimed."""
         query = f"?{urllib.parse.urlencode({'client': client})}"
-        return dict(self._addresses("GET", query)["served"])
+        return self._addresses("GET", query, "served")
 
-    def _addresses(self, method: str, query: str, body: Any = None) -> dict[str, Any]:
+    def _addresses(
+        self, method: str, query: str, field: str, body: Any = None
+    ) -> dict[str, Any]:
         try:
-            return self.call(method, f"/api/send-queue/addresses{query}", body)
-        except Cancelled as problem:
-            message = f"{self.address} has no addresses for lan://. Upgrade catalogd."
-            raise Problem(message) from problem
+            answer = self.call(method, f"{QUEUE_PATH}/addresses{query}", body)
+            self.stale_after = float(answer.get("stale_after") or self.stale_after)
+            return dict(answer[field])
+        except (KeyError, TypeError, Cancelled, Failed) as error:
+            hint = "It has no addresses for lan://. Upgrade catalogd."
+            raise self._offline(hint) from error
 
     def login(self, name: str, password: str) -> str:
         """Return a new API key."""
@@ -1056,6 +1120,8 @@ class Retry:
 
 MAX_STALLS = 15  # attempts without a byte, which take about five minutes
 MAX_REDIRECTS = 10
+MAX_REFUSAL_BYTES = 65536
+MAX_SENT_NAMES = 1000  # that are kept without a look at what the target has
 SEAM_BYTES = 1024 * 1024  # that are compared at an end, and where a file was resumed
 
 
@@ -1075,6 +1141,7 @@ class Download:
         self.part = ""  # what State calls the unfinished file on the target, if any
         self.note: Problem | None = None  # that the item tells when it is sent
         self.size: int | None = item.entry_size or None
+        self.has_broken = False  # where the target is to get it once
         self.has_ranges = False
         self.validator = ""
         self.sha256: bytes | None = None
@@ -1098,6 +1165,9 @@ class Download:
         name = disposition_name(headers.get("Content-Disposition", ""))
         fallback = with_extension(self.item.entry_name, self.item.entry_source)
         self.name = safe_name(name or fallback)
+
+    def is_over(self) -> bool:
+        return self.progress.done == self.size
 
     def begin(self, start: int, is_hashed: bool = False) -> None:
         """Let the chunks begin at this byte, and hash them where that is needed."""
@@ -1251,19 +1321,27 @@ def file_ends(size: int, pieces: Iterable[bytes]) -> str:
 
 
 def check_accepted(response: Response, is_own: bool, host: str) -> None:
-    """:raises BadKey, FileOffline, Failed: it does not carry the file."""
+    """:param is_own: whether the server gives it, and not the host of a link.
+    :raises BadKey, FileOffline, Denied, Failed: it does not carry the file."""
     status, who = response.status, "The server" if is_own else host
     if status in (200, 206, 416):  # 416: the file is empty, or shorter than it was
         return
-    if status == 401 and is_own:
-        raise BadKey
     if status == 502 and is_own:  # by its reverse proxy; 504 may be this file alone
         raise ServerOffline(f"The server is down: status {status}.")
     if status >= 500:
         raise FileOffline("file_refused_now", host=who, status=status)
-    if status in (404, 410):
-        raise Failed("file_gone", host=who)
-    raise Failed("file_refused", host=who, status=status)
+    answer: dict[str, Any] = {}
+    with contextlib.suppress(*NETWORK_ERRORS):
+        answer = json_object(response.read(MAX_REFUSAL_BYTES) if is_own else b"")
+    if status == 401 and is_coded(answer):
+        raise BadKey
+    code = "file_gone" if status in (404, 410) else "file_refused"
+    problem = Failed(code, host=who, status=status)
+    raise (
+        problem
+        if not is_own or is_final(status, answer)
+        else Denied(code, **problem.of)
+    )
 
 
 def whole_size(response: Response) -> int | None:
@@ -1385,6 +1463,14 @@ class Storage(Target, abc.ABC):
         """
 
     @abc.abstractmethod
+    def names(self) -> Iterable[str]:
+        """Return the names of the files in the folder, [] if that is not known."""
+
+    def lacks(self, name: str) -> bool:
+        """Return whether a file that has no size is not there either."""
+        return True
+
+    @abc.abstractmethod
     def write(self, name: str, download: Download) -> None:
         """Write the rest of the file."""
 
@@ -1408,11 +1494,13 @@ class Storage(Target, abc.ABC):
             download.progress.screen.say(f"{name} is on the target already.")
             ends = download.ends()
             if part != name and download.part in state.parts:
-                self.discard(part)
+                self._discard_part(part, download)
         else:
             self._fill(part, download, state)
             ends = self._name(part, name, download, state)
         state.mark_sent(item, name, ends)
+        if len(state.files) > MAX_SENT_NAMES:
+            state.keep_files(self.names(), name)
 
     def _part_for(self, name: str, state: State) -> str:
         """Return what State calls the unfinished file: by its name, unless somebody
@@ -1517,14 +1605,20 @@ class Storage(Target, abc.ABC):
         state.mark_sent(download.item)
         try:
             if outcome == EQUAL:
-                self.discard(part)
+                self._discard_part(part, download)
             else:
                 self.rename(part, name, outcome == OURS)
         except Unrenamed:
-            self.discard(part)
+            self._discard_part(part, download)
             state.write_directly(download.part, name, download.item)
             raise
         return ends
+
+    def _discard_part(self, part: str, download: Download) -> None:
+        """Remove the part of a file that is on the target by its name, or will be."""
+        self.discard(part)
+        if not self.lacks(part):
+            download.note = Failed("ftp_left", name=part)
 
     def _resume_at(self, part: str, size: int, download: Download) -> int:
         """Return the byte at which the part can go on and then be verified, 0 where it
@@ -1559,9 +1653,14 @@ class Storage(Target, abc.ABC):
         """:raises Failed: what the target has is not the file."""
         progress, sent = download.progress, download.digest
         with contextlib.suppress(Unseen):
-            kept = self.size_of(part, progress.done) or 0
+            kept = self.size_of(part, progress.done)
             if kept != progress.done:
-                raise Interrupted(self.lost, **kept_sizes(kept, progress.done))
+                is_gone = kept is None and self.lacks(part)
+                kind, sizes = (
+                    Gone if is_gone else Interrupted,
+                    (kept or 0, progress.done),
+                )
+                raise kind(self.lost, **kept_sizes(*sizes))
         check_sent(download)
         if self.settings.verify or (progress.start and download.sha256):
             copy = hashlib.sha256()
@@ -1654,6 +1753,9 @@ class Folder(Storage):
         path = self.folder / name
         return path.stat().st_size if path.is_file() else None
 
+    def names(self) -> Iterable[str]:
+        return os.listdir(self.folder)
+
     def write(self, name: str, download: Download) -> None:
         start = download.progress.start
         with open(self.folder / name, "r+b" if start else "wb") as file:
@@ -1702,12 +1804,19 @@ MAX_REPLY_LINES = 200
 # ValueError: of what is no number in a reply
 FTP_ERRORS: tuple[type[Exception], ...] = (*ftplib.all_errors, ValueError)
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
+READ_ONLY_REPLY = re.compile(r"read.?only", re.IGNORECASE)
 MAX_LIST_BYTES = 4 * 1024 * 1024
 LIST_SECONDS = 60.0  # that a list may take as a whole
 LIST_ROW = re.compile(  # such as "-rw-r--r-- 1 user group 1010 Nov 24 05:40 a game.nsp"
     r"[-d]\S{9,}\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+)\s+\w+\s+\d+\s+[\d:]+ (?P<name>.+)"
 )
 NO_ROW = re.compile(r"total \d+|\s*$")
+INSTALL_SECONDS = 900.0  # that Sphaira may take to tell whether it installed a file
+MENU_SECONDS = 1.0  # that its menu may take to close after an install that failed
+MENU_REPLY = re.compile(r"(permission denied)|invalid argument", re.IGNORECASE)
+LOGIN_PAUSES = (60.0, 300.0, 900.0)  # seconds, after a login that was refused
+NO_PASSIVE = ("500", "502")  # replies of a server that knows no passive mode
+WEB_REPLY = re.compile(r"HTTP/|\s*<")
 EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
 
 
@@ -1738,6 +1847,10 @@ def read_listed(line: str) -> Listed:
     return Listed(line, -1, is_folder)
 
 
+class NoPassive(ConnectionError):
+    """The server opens no data connection for this side to connect to."""
+
+
 class Connection(ftplib.FTP):
     """The control connection to a console's FTP server, or to whatever else answers
     there. All replies and lists are read here: any bytes, but with an end. `progress`
@@ -1756,10 +1869,22 @@ class Connection(ftplib.FTP):
         self.sock = connect(host, port, CONNECT_SECONDS)
         self.sock.settimeout(TIMEOUT_SECONDS)
         self.af = self.sock.family
-        self.reply_within(CONNECT_SECONDS)
+        try:
+            self.reply_within(CONNECT_SECONDS)
+        except TimeoutError:
+            self._check_web()
+            raise
         self.login(user, password)
         self.voidcmd("TYPE I")
         self._login_end = math.inf
+
+    def _check_web(self) -> None:
+        """:raises ftplib.error_proto: what greets nobody is a web server."""
+        assert self.sock
+        self.sock.sendall(b"QUIT\r\n\r\n")
+        answer = self._receive(self.sock, time.monotonic() + 1.0)
+        if WEB_REPLY.match(line := answer.decode("utf-8", "replace")):
+            raise ftplib.error_proto(line)
 
     def reply_within(self, seconds: float) -> None:
         """Wait for a reply that nothing is asked for: the greeting, or the end of a
@@ -1851,15 +1976,26 @@ class Connection(ftplib.FTP):
         except (ftplib.Error, ValueError, OverflowError) as error:
             if tries > 1:
                 return self.makepasv(tries - 1)
-            raise ConnectionError(str(error)) from error
+            knows_it = not str(error).startswith(NO_PASSIVE)
+            raise (ConnectionError if knows_it else NoPassive)(str(error)) from error
         return host, port
 
 
-class FTP(Storage):
-    """The FTP server of a console, or any other. A folder whose name ends in a colon
-    is not on a disk: what is written to it is used at once, and cannot be resumed."""
+@contextlib.contextmanager
+def transfer_errors() -> Iterator[None]:
+    """:raises ConnectionError: in the place of a reply that a file, which the server
+    takes already, is refused for good: a process of vsftpd that is killed tells so."""
+    try:
+        yield
+    except ftplib.error_perm as error:
+        if FULL_REPLY.search(str(error)):
+            raise
+        raise ConnectionError(str(error)) from error
 
-    start = "ftp://"
+
+class FTPDisk(Storage):
+    """The FTP server of a console, or any other, with files on a disk."""
+
     lost = "bytes_lost"
 
     def __init__(self, settings: Settings) -> None:
@@ -1875,6 +2011,10 @@ class FTP(Storage):
         self._ftp = Connection()
         self._ftp.progress = Progress(Screen())
         self._entered = ""
+        self._finish_seconds = FTP_FINISH_SECONDS  # that the reply to a file may take
+        self._refusals = 0  # of the login, in a row
+        self._refusal: TargetOffline | None = None  # the last, if it is not asked again
+        self._asks_at = -math.inf  # before this time, by time.monotonic()
 
     def check_ready(self, state: State) -> str:
         self.connect()
@@ -1882,15 +2022,33 @@ class FTP(Storage):
 
     def connect(self) -> None:
         """:raises TargetOffline: it takes no file now."""
+        if self._refusal and time.monotonic() < self._asks_at:
+            raise self._refusal
         try:
             if self._ftp.sock is None:
                 self._ftp.open(self.host, self.port, self.user, self.password)
+                self._refusals = 0
         except FTP_ERRORS as error:
             self.close()
-            if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
-                raise TargetOffline("ftp_silent", address=self.host) from error
-            where, why = f"{self.host}:{self.port}", error_text(error, self.password)
-            raise TargetOffline("ftp_not_ready", address=where, why=why) from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> TargetOffline:
+        """Return why there is no connection. A login that was refused is not tried
+        again at once: somebody has to change something."""
+        of, text = {"address": self.host, "port": str(self.port)}, str(error)
+        if isinstance(error, ConnectionRefusedError):
+            return TargetOffline("ftp_no_port", **of)
+        if WEB_REPLY.match(text):
+            return TargetOffline("ftp_web", **of)
+        if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
+            return TargetOffline("ftp_silent", address=self.host)
+        where, reply = f"{self.host}:{self.port}", error_text(error, self.password)
+        problem = TargetOffline("ftp_not_ready", address=where, why=reply)
+        if text.startswith("530"):
+            pause = LOGIN_PAUSES[min(self._refusals, len(LOGIN_PAUSES) - 1)]
+            self._refusals += 1
+            self._refusal, self._asks_at = problem, time.monotonic() + pause
+        return problem
 
     def _enter_for(self, name: str) -> None:
         """Change to the folder for a file. One for homebrew may be forbidden."""
@@ -1904,7 +2062,10 @@ class FTP(Storage):
 
     def _enter(self, folder: str) -> None:
         self._entered = folder
-        with self._problems(f"the folder {folder}"):
+        is_install = folder == f"/{INSTALL_FOLDER}"
+        with self._problems(
+            folder, "ftp_no_install" if is_install else "ftp_no_folder"
+        ):
             self._change_to(folder)
 
     def _change_to(self, folder: str) -> None:
@@ -1942,17 +2103,21 @@ class FTP(Storage):
             return ftp.listed()
 
     @contextlib.contextmanager
-    def _problems(self, name: str) -> Iterator[None]:
-        """Turn errors of the server into problems with the file of this name."""
+    def _problems(self, name: str, code: str = "ftp_refuses") -> Iterator[None]:
+        """Turn errors of the server into problems with the file of this name.
+        :param code: of a refusal."""
         try:
             yield
         except FTP_ERRORS as error:
             reply = error_text(error, self.password)
-            if isinstance(error, ftplib.Error) and FULL_REPLY.search(str(error)):
+            is_error = isinstance(error, ftplib.Error)
+            if is_error and FULL_REPLY.search(str(error)):
                 raise Full("ftp_full", why=reply) from error
+            if isinstance(error, NoPassive):
+                raise Failed("ftp_no_passive", why=reply) from error
             if isinstance(error, ftplib.error_perm):
-                raise Failed("ftp_refuses", name=name, why=reply) from error
-            if isinstance(error, ftplib.Error) and not str(error).startswith("425"):
+                raise Failed(code, name=name, why=reply) from error
+            if is_error and not str(error).startswith("425"):
                 raise Ended("ftp_ended", why=reply) from error
             raise Interrupted("ftp_broke", why=reply) from error
 
@@ -1967,19 +2132,51 @@ class FTP(Storage):
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
         self.connect()
-        with self.calls(download.name, download.progress):
-            self._enter_for(download.name)
-            self._put(download, state)
+        try:
+            with self.calls(download.name, download.progress):
+                self._enter_for(download.name)
+                self.put(download, state)
+        except (Interrupted, Full) as problem:
+            if self._has_reached_limit(download, state):
+                raise Failed("card_fat32") from problem
+            raise
 
-    def _put(self, download: Download, state: State) -> None:
-        if not self._entered.endswith(":"):
-            self.save(download, state)
-        elif state.sent != download.item.queue_item_id:
-            download.begin(0)
-            self.write(download.name, download)
-            download.check_unchanged()
-            check_sent(download)
-            state.mark_sent(download.item)
+    def _has_reached_limit(self, download: Download, state: State) -> bool:
+        """Return whether a part is as large as a file on a FAT32 card can be."""
+        least, limit = FAT32_LIMIT_BYTES - CHUNK_BYTES, FAT32_LIMIT_BYTES
+        if min(download.progress.done, (download.size or 0) - CHUNK_BYTES) < least:
+            return False
+        with contextlib.suppress(Problem, *FTP_ERRORS):
+            self._reconnect()
+            size = self.size_of(state.part_name(download.part), limit - 1)
+            return least <= (size or 0) < limit
+        return False
+
+    def put(self, download: Download, state: State) -> None:
+        """Send a file once its folder is entered."""
+        self.save(download, state)
+
+    def names(self) -> Iterable[str]:
+        with contextlib.suppress(ftplib.error_perm):
+            return [file.name for file in self._ftp.listed()]
+        return []
+
+    def lacks(self, name: str) -> bool:
+        with contextlib.suppress(Unseen):
+            if self.size_of(name) is not None or self._listed_size(name) is not None:
+                return False
+        return not self._can_read(name)
+
+    def _can_read(self, name: str) -> bool:
+        """Return whether there is a file. kaiHEN lists none whose name is not ASCII."""
+        blocks = self._ftp.blocks(name)
+        try:
+            next(blocks, b"")
+        except ftplib.error_perm:
+            return False
+        blocks.close()
+        self._reconnect()
+        return True
 
     def size_of(self, name: str, expected: int = 0) -> int | None:
         size = self._told_size(name)
@@ -1995,6 +2192,8 @@ class FTP(Storage):
         except ftplib.error_perm as error:
             if str(error).startswith("550"):
                 return None
+        except ftplib.error_temp:  # of proftpd, for one, where there is none
+            pass
         return number(reply[3:].strip()) or self._listed_size(name)
 
     def _listed_size(self, name: str) -> int | None:
@@ -2006,7 +2205,8 @@ class FTP(Storage):
         for file in files:
             if file.name.casefold() == name.casefold():
                 return file.size
-        if any(file.size < 0 for file in files):
+        is_hidden = not name.isascii() and self._can_read(name)
+        if is_hidden or any(file.size < 0 for file in files):
             raise Unseen("file_unknown", name=name)
         return None
 
@@ -2014,7 +2214,7 @@ class FTP(Storage):
         start = download.progress.start
         if 0 < start == download.size:
             return  # it has all bytes: an APPE of none would be in vain
-        with self._open(name, start) as data:
+        with self._open(name, start) as data, transfer_errors():
             for chunk in download.chunks():
                 try:
                     data.sendall(chunk)
@@ -2022,7 +2222,8 @@ class FTP(Storage):
                     self._read_end(FTP_REASON_SECONDS)  # or raise why
                     raise
         try:
-            self._ftp.reply_within(FTP_FINISH_SECONDS)
+            with transfer_errors():
+                self._ftp.reply_within(self._finish_seconds)
         except TimeoutError as error:
             raise Unfinished("ftp_unfinished", name=download.name) from error
 
@@ -2046,9 +2247,9 @@ class FTP(Storage):
                 if start:
                     self.can_append = False
                     raise Interrupted("ftp_no_resume", why=reply) from error
-                if name.endswith(".part"):
+                if FULL_REPLY.search(reply) or READ_ONLY_REPLY.search(reply):
                     raise
-                raise TargetOffline("ftp_closed", why=reply) from error
+                raise Gone("ftp_refuses", name=name, why=reply) from error
             yield data
 
     def read(self, name: str, start: int, progress: Progress) -> Blocks:
@@ -2097,6 +2298,133 @@ class FTP(Storage):
             raise TargetOffline(problem.text, **problem.of) from problem
         except Failed:  # it is not there
             pass
+
+
+class FTP(FTPDisk):
+    """An FTP server with a folder that may install what is written to it: as one does
+    in which every name exists, or of what it took nothing is there then. That cannot be
+    resumed or read back. Sphaira's tells how it went: see ftpsrv_helper.cpp of its
+    release 1.0.6."""
+
+    start = "ftp://"
+
+    def put(self, download: Download, state: State) -> None:
+        place, name = f"{self.host}:{self.port}{self._entered}", download.name
+        has_all = self._exists(secrets.token_hex(8))
+        if place in state.installs and not self.lacks(name):
+            state.installs.discard(place)  # a file stays there
+        if not (has_all or place in state.installs):
+            try:
+                return self.save(download, state)
+            except Gone as problem:
+                part = state.part_name(download.part)
+                if not (self.lacks(part) and self.lacks(download.name)):
+                    raise Failed(problem.text, **problem.of) from problem
+                state.write_directly(download.part, download.name, download.item)
+        return self._install(download, state, place, has_all)
+
+    def _install(
+        self, download: Download, state: State, place: str, has_all: bool
+    ) -> None:
+        """Write a file by its own name. What was taken is never sent again."""
+        self.reads_back, tells = False, has_all and self._has_menu()
+        if state.sent != download.item.queue_item_id:
+            self._finish_seconds = INSTALL_SECONDS if tells else FTP_FINISH_SECONDS
+            self._write_once(download, tells, has_all or place in state.installs)
+            is_kept = not has_all and not self.lacks(download.name)
+            if is_kept:
+                state.installs.discard(place)
+                self._check_written(download.name, download)
+            elif not has_all:
+                state.installs.add(place)
+            state.mark_sent(download.item, download.name if is_kept else "")
+        is_open = self._is_open(download.progress) if tells else True
+        if is_open is False:
+            raise Failed("ftp_not_installed")
+        if is_open is None:
+            download.note = Failed("ftp_untold")
+
+    def _write_once(self, download: Download, tells: bool, installs: bool) -> None:
+        """Write a file, of which nothing is sent again once it was taken."""
+        try:
+            with self._problems(download.name):
+                download.begin(0)
+                self.write(download.name, download)
+            download.check_unchanged()
+            check_sent(download)
+        except Gone as problem:
+            if not (download.has_broken and EXISTS_REPLY.search(str(problem))):
+                raise self._why_closed(problem, tells, installs) from problem
+        except (Interrupted, Unfinished) as problem:
+            if not tells:
+                raise
+            self.close()  # a late reply would be taken for another
+            if problem.text == "file_changed" and download.is_over():
+                raise Failed(problem.text) from problem
+            raise self._why_broken(download, problem) from problem
+
+    def _why_broken(self, download: Download, problem: Problem) -> Problem:
+        """Return what to tell of a copy that broke. It is tried again once, and only if
+        the menu is open still: an install that fails breaks it too."""
+        if self._is_open(download.progress) is False:
+            return Failed("ftp_not_installed")
+        if download.has_broken:
+            return Failed("gave_up", why=problem, count=2)
+        download.has_broken = True
+        return problem
+
+    def _why_closed(self, problem: Gone, tells: bool, installs: bool) -> Problem:
+        """Return what to tell of a folder that takes no file now; or that is none for
+        files, as the one at DBI's root: those in it may be."""
+        reply = MENU_REPLY.search(str(problem)) if tells else None
+        if installs and not (reply and reply[1] is None):
+            return TargetOffline("ftp_closed", why=problem.of["why"])
+        listed = [] if installs else self._ftp.listed()
+        if folders := ", ".join(file.name for file in listed if file.is_folder):
+            of = {"folder": self._entered, "folders": folders[:MAX_REASON_CHARACTERS]}
+            return Failed("ftp_no_files", why=problem.of["why"], **of)
+        return Failed(problem.text, **problem.of)
+
+    def _has_menu(self) -> bool:
+        """Return whether the server is Sphaira's, as its root tells."""
+        with contextlib.suppress(ftplib.error_perm):
+            self._ftp.cwd("/")
+            names = {file.name for file in self._ftp.listed()}
+            self._ftp.cwd(self._entered)
+            return INSTALL_FOLDER in names
+        return False
+
+    def _is_open(self, progress: Progress) -> bool | None:
+        """Return whether Sphaira's menu takes files still, None where it does not tell
+        in time. It closes after an install that failed. The reply to the next command
+        waits for the end of the install: that to the file, 226, does not."""
+        end = time.monotonic() + INSTALL_SECONDS
+        while (left := end - time.monotonic()) > 0:
+            with contextlib.suppress(Problem, *FTP_ERRORS):
+                if self._ftp.sock is None:
+                    self._reconnect()
+                self._ftp.putcmd("NOOP")
+                self._ftp.reply_within(left)
+                progress.sleep(MENU_SECONDS)
+                return self._takes_files()
+            self.close()
+            progress.sleep(POLL_SECONDS)
+        return None
+
+    def _takes_files(self) -> bool | None:
+        """Return what Sphaira tells of its menu. It refuses an empty text in any case,
+        and says why."""
+        try:
+            self._ftp.storbinary("STOR question.txt", io.BytesIO())
+        except ftplib.error_perm as error:
+            if reply := MENU_REPLY.search(str(error)):
+                return reply[1] is None
+        return None
+
+    def _exists(self, name: str) -> bool:
+        with contextlib.suppress(ftplib.error_perm, ftplib.error_temp):
+            return self._ftp.sendcmd(f"SIZE {name}").startswith("213")
+        return False
 
 
 class LAN(Target):
@@ -2507,7 +2835,8 @@ class Transfer:
         except Problem as problem:
             self.target.close()
             self.progress.check()  # cancelling causes other problems
-            if isinstance(problem, (Interrupted, Unfinished)):
+            is_attempt = isinstance(problem, (Interrupted, Unfinished))
+            if is_attempt and not isinstance(problem, Denied):
                 self._retry.reset()  # the target answers
                 self._count(problem)
             raise
@@ -2704,9 +3033,13 @@ class Reports:
 
     def claim(self, item: Item) -> bool:
         """Return whether the item is this client's now; another may have been first."""
-        with contextlib.suppress(Cancelled):
+        try:
             self.server.report(item, self.state.client, status="processing")
             return True
+        except Cancelled:
+            pass
+        except Failed as problem:
+            self.fail(item, "", problem)
         return False
 
     def stop(
@@ -2733,13 +3066,20 @@ class Reports:
             text, fields = str(note), {**fields, **note.fields()}
         self._end(item, name, text, status="completed", **fields)
 
-    def fail(self, item: Item, name: str, problem: Problem) -> None:
+    def fail(
+        self, item: Item, name: str, problem: Problem, keeps_part: bool = False
+    ) -> None:
         """:param name: of the file on the target, "" if it has none."""
         self.failures += 1
-        is_left = name in self.state.begun() and not self.watch.discard(name)
+        has_part = name in self.state.begun()
+        is_left = has_part and (keeps_part or not self.watch.discard(name))
         fields = {"status": "failed", **problem.fields()}
+        if has_part and not is_left:
+            fields |= Progress(self.screen).figures()
         self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
-        if is_left:  # it may be damaged: it is removed, once the target is back
+        if is_left and keeps_part:
+            self.state.keep(name)
+        elif is_left:  # it may be damaged: it is removed, once the target is back
             self.state.stop(item, name, is_damaged=True)
 
     def _end(
@@ -2755,7 +3095,7 @@ class Reports:
         """Report on an item, as soon as the server can be reached."""
 
         def report() -> None:
-            with contextlib.suppress(Cancelled):  # it is no longer in the queue
+            with contextlib.suppress(Cancelled, Failed):  # it is not in the queue
                 self.server.report(item, self.state.client, **fields)
 
         Retry(time.sleep, say=self.screen.say).call(report)
@@ -2834,10 +3174,10 @@ class Offered:
     def is_whole(self) -> bool:
         return self.progress.done >= MIN_SHARE * self.item.entry_size
 
-    def report(self) -> dict[str, Any] | None:
+    def report(self, claim_seconds: float) -> dict[str, Any] | None:
         """Return the fields of a report, None where it is too early for one."""
         waited = time.monotonic() - self.reported
-        if waited < (REPORT_SECONDS if self.began else CLAIM_SECONDS):
+        if waited < (REPORT_SECONDS if self.began else claim_seconds):
             return None
         self.reported += waited
         if not self.began:
@@ -2966,8 +3306,9 @@ class Offers:
                 yield self.files.pop(item), None
 
     def _report(self) -> Iterator[Ending]:
+        claim_seconds = min(CLAIM_SECONDS, self.server.stale_after / 3)
         for item, file in list(self.files.items()):
-            if fields := file.report():
+            if fields := file.report(claim_seconds):
                 try:
                     self.server.report(file.item, self.client, **fields)
                 except Cancelled as problem:
@@ -2989,6 +3330,8 @@ class Offers:
 # Sender -----------------------------------------------------------------------
 # The queue, item by item: a failed one does not stop the rest.
 
+MIN_DENIED_SECONDS = 600.0  # for which a file is denied, before its item has failed
+
 
 class Sender:
     def __init__(
@@ -3008,6 +3351,7 @@ class Sender:
         # Items that wait behind the others, since the target took none of them in
         # several attempts, with how many got no further.
         self._put_back: dict[str, int] = {}
+        self._denied: dict[str, list[float]] = {}  # when, by item: time.monotonic()
 
     def run(self, once: bool) -> None:
         """Send what is in the queue; and, unless `once`, what will be."""
@@ -3043,11 +3387,12 @@ class Sender:
         self.state.stop_gone(self.server.gone)
         items.sort(key=lambda item: item.queue_item_id in self._put_back)
         undone = {item.queue_item_id for item in items}
+        self._denied = {i: times for i, times in self._denied.items() if i in undone}
         self.watch.remove_stopped(UNDO_SECONDS, undone)
         return self.target.take(self, items)
 
     def _queue(self) -> list[Item]:
-        unfinished = [part.item for part in self.state.begun().values()]
+        unfinished = [part.item for part in self.state.begun().values() if part.item]
         return self.server.queue(self.state.client, self.watch.readiness, unfinished)
 
     def send_first(self, items: Sequence[Item]) -> bool:
@@ -3086,6 +3431,9 @@ class Sender:
             size = progress.size or progress.done
             reports.complete(item, download.part, size, began, download.note)
         except TargetOffline as problem:
+            if isinstance(problem, Denied) and (count := self._times_denied(item)):
+                why = Failed("gave_up", why=problem, count=count)
+                return reports.fail(item, download.part, why, keeps_part=True)
             self._put_back[item.queue_item_id] = transfer.failures
             reports.release(item, problem, progress)
             raise
@@ -3103,6 +3451,14 @@ class Sender:
         except BaseException:
             reports.release_now(item, progress)
             raise
+
+    def _times_denied(self, item: Item) -> int:
+        """Count that an item's file was denied. Return how often it was, 0 if that may
+        pass still."""
+        times = self._denied.setdefault(item.queue_item_id, [])
+        times.append(time.monotonic())
+        is_over = times[-1] - times[0] >= MIN_DENIED_SECONDS
+        return len(times) if is_over and len(times) >= MAX_ATTEMPTS else 0
 
     def preview(self) -> None:
         """Say what `run` would send, and send nothing."""

@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import http.server
 import math
+import os
 import pathlib
 import socket
 import struct
@@ -46,6 +47,7 @@ class Data(DTPHandler):  # type: ignore[misc]
             return
         super().handle_read()
         if self.get_transmitted_bytes() > script.ends_after:
+            script.menu.is_open &= not script.menu.closes
             if script.ends_with:
                 self.cmd_channel.respond(script.ends_with)
             self._resp = ()
@@ -68,6 +70,58 @@ class Data(DTPHandler):  # type: ignore[misc]
             super().close()
 
 
+class Menu:
+    """The FTP install of Sphaira, behind the folder "install:" of its server: as its
+    ftpsrv_helper.cpp (release 1.0.6) and the engine ftpsrv behave together."""
+
+    REFUSED = {"APPE", "RETR", "MKD", "DELE", "RNTO"}
+    TAKEN: tuple[str, ...] = (".nsp", ".xci", ".nsz", ".xcz", ".msp")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.is_good: Callable[[str], bool] = lambda name: True  # to be installed
+        self.closes = False  # when a transfer ends early, as its install fails
+        self.seconds = 0.0  # that an install takes, once all bytes are there
+        self.taken: set[str] = set()  # names, which are taken once
+        self.waiting = ""  # the name that is being installed
+        self.marker = False  # whether a REST came before
+
+    def answer(self, command: str, name: str) -> str:
+        """Return the reply to a command in the folder, "" to go on as with a disk."""
+        self.finish()
+        if command == "REST":
+            self.marker = True
+        if command in self.REFUSED:
+            return "551 Permission denied."
+        if command == "STOR":
+            return self._refusal(name)
+        replies = {"SIZE": "213 0", "MDTM": "213 19700101000000"}
+        return replies.get(command, "")
+
+    def _refusal(self, name: str) -> str:
+        if self.marker:  # an install begins, and ends at once in an error
+            self.is_open = self.marker = False
+        if not self.is_open:
+            return "551 Permission denied."
+        if not name.lower().endswith(self.TAKEN):
+            return "551 Invalid argument."
+        if name in self.taken:
+            return "551 File exists."
+        return ""
+
+    def take(self, name: str) -> None:
+        """Begin to install a file, of which all bytes are there."""
+        self.taken.add(name)
+        self.waiting = name
+
+    def finish(self) -> None:
+        """End the install that goes on: each reply waits for that."""
+        name, self.waiting = self.waiting, ""
+        if name:
+            time.sleep(self.seconds)
+            self.is_open = self.is_good(name)
+
+
 class Control(FTPHandler):  # type: ignore[misc]
     """The control connection. It records the commands, and drops or refuses some."""
 
@@ -76,7 +130,9 @@ class Control(FTPHandler):  # type: ignore[misc]
     banner = "console"
 
     def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
-        self.script.commands.append(cmd)
+        name = arg.rpartition("/")[2]
+        is_question = name == "question.txt"
+        self.script.commands.append("question" if is_question else cmd)
         self.script.before.get(cmd, lambda: None)()
         if self.script.drops.get(cmd, 0) > 0:
             self.script.drops[cmd] -= 1
@@ -85,8 +141,22 @@ class Control(FTPHandler):  # type: ignore[misc]
             self.respond(self.script.refuses_once.pop(cmd))
         elif cmd in self.script.refuses:
             self.respond(self.script.refuses[cmd])
+        elif reply := self._answer(cmd, name):
+            self.respond(reply)
         else:
             super().pre_process_command(line, cmd, arg)
+
+    def _answer(self, command: str, name: str) -> str:
+        is_menu = self.fs and self.fs.cwd.startswith("/install:")
+        if is_menu and (reply := self.script.menu.answer(command, name)):
+            return reply
+        return self.script.answer(command, name)
+
+    def on_file_received(self, file: str) -> None:
+        if self.fs.cwd.startswith("/install:"):
+            self.script.menu.take(os.path.basename(file))
+        elif self.script.uses_up(file):
+            os.unlink(file)
 
 
 class FTPConsole:
@@ -99,6 +169,9 @@ class FTPConsole:
         self.refuses: dict[str, str] = {}  # by command: the reply
         self.refuses_once: dict[str, str] = {}
         self.before: dict[str, Callable[[], Any]] = {}  # by command: what to do first
+        self.answer: Callable[[str, str], str] = lambda command, name: ""  # a reply
+        self.uses_up: Callable[[str], bool] = lambda path: False  # installs it
+        self.menu = Menu()
         self.drops_data = 0  # how often the data connection is closed
         self.ends_after = math.inf  # bytes, after which it closes the connection
         self.ends_with = "452 Not enough space."  # "" for silence

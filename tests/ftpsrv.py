@@ -148,7 +148,9 @@ class Session(socketserver.StreamRequestHandler):
 
     def do_SIZE(self, argument: str) -> None:
         path, half = self.path(argument), 2 ** (self.server.bits - 1)
-        if path.is_file():
+        if path.is_file() and not self.server.has_sizes:
+            self.reply(213, "0")
+        elif path.is_file():
             self.reply(213, str((path.stat().st_size + half) % (2 * half) - half))
         else:
             self.reply(550, "Requested action not taken, No such file or directory.")
@@ -161,6 +163,7 @@ class Session(socketserver.StreamRequestHandler):
             rows.append(f"{'d' if path.is_dir() else '-'}{row[1:]}\r\n")
         text = "".join(rows).encode()
         with self.data() as data:
+            time.sleep(self.server.list_seconds)
             if is_cut := bool(self.server.cuts_lists and self.server.cuts_lists.pop(0)):
                 text = text[: len(text) // 2]
             data.sendall(text)
@@ -203,12 +206,14 @@ class Session(socketserver.StreamRequestHandler):
             self.reply(226, "Closing data connection.")
 
     def do_RETR(self, argument: str) -> None:
+        if not self.path(argument).is_file():
+            return self.reply(550, "Requested action not taken.")
         with open(self.path(argument), "rb") as file, self.data() as data:
             file.seek(self.take_marker())
             for block in iter(lambda: file.read(65536), b""):
                 data.sendall(block)
                 self.server.give(self, file.tell())
-        self.reply(226, "Closing data connection.")
+        return self.reply(226, "Closing data connection.")
 
     def take_marker(self) -> int:
         marker, self.marker = self.marker, 0
@@ -268,6 +273,8 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
         self.give: Callable[[Session, int], object] = lambda session, size: None
         self.is_card = False  # a folder must be there to change to it
         self.announce: Callable[[int], int] = lambda port: port  # of data connections
+        self.has_sizes = True
+        self.list_seconds = 0.0  # that a list takes
         self.keeps = 1.0  # share of the bytes that it takes
         self.end = ""  # after a file: "hangs up", "says nothing" or is "full"
         self.cuts_lists: list[bool] = []  # whether the connection breaks in the next

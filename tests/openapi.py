@@ -146,7 +146,7 @@ INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its 
     "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304, 400]),
     "POST /api/send-queue/progress": (REPORTED, [404, 409]),
     "POST /api/send-queue/update": (REPORTED, [404, 409]),
-    f"POST {ADDRESSES}": ({**DONE, "addresses": dict}, []),
+    f"POST {ADDRESSES}": ({**DONE, "addresses": dict, "stale_after": float}, []),
     f"GET {ADDRESSES}": ({**DONE, "served": dict}, []),
 }
 KEY_PLACES = {

@@ -335,46 +335,56 @@ def answering(
         yield server
 
 
+CODED = b'{"success": false, "error": "a_code", "message": "the reason"}'
+QUEUE, REPORT = "/api/send-queue", "/api/send-queue/progress"
+OFFLINE = send_to_switch.ServerOffline
+
+
 @pytest.mark.parametrize(
-    ("status", "kind", "message"),
+    ("status", "path", "coded", "uncoded"),
     [
-        (401, send_to_switch.BadKey, "refuses the key"),
-        (404, send_to_switch.Missing, "the reason"),
-        (409, send_to_switch.Cancelled, "the reason"),
-        (400, send_to_switch.Failed, "the reason"),
-        (200, send_to_switch.Failed, "the reason"),
-        (502, send_to_switch.ServerOffline, "the reason"),
+        (401, QUEUE, send_to_switch.BadKey, send_to_switch.BadKey),
+        (401, REPORT, send_to_switch.BadKey, OFFLINE),
+        (404, REPORT, send_to_switch.Missing, send_to_switch.Missing),
+        (409, REPORT, send_to_switch.Cancelled, send_to_switch.Cancelled),
+        *[(status, REPORT, send_to_switch.Failed, OFFLINE) for status in (400, 403)],
+        *[(status, REPORT, OFFLINE, OFFLINE) for status in (200, 301, 408, 429, 502)],
     ],
 )
-def test_each_refusal_of_the_server_has_its_problem(
-    origin: Callable[..., Origin], status: int, kind: type[Exception], message: str
-) -> None:
-    body = b'{"success": false, "message": "the reason"}'
-    with answering(origin, status, body) as server:
-        with pytest.raises(kind, match=message) as caught:
-            server.call("GET", "/")
-        assert type(caught.value) is kind
-
-
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"\xff"])
-def test_an_answer_that_is_not_catalogds_is_a_problem(
-    origin: Callable[..., Origin], body: bytes
-) -> None:
-    with (
-        answering(origin, 200, body) as server,
-        pytest.raises(send_to_switch.Failed, match="status 200"),
-    ):
-        server.call("GET", "/")
-
-
-def test_a_queue_of_an_unknown_form_is_a_problem(
+def test_only_what_is_catalogds_ends_an_item(
     origin: Callable[..., Origin],
+    status: int,
+    path: str,
+    coded: type[Exception],
+    uncoded: type[Exception],
 ) -> None:
-    with (
-        answering(origin, 200, b'{"success": true, "queue": [{}]}') as server,
-        pytest.raises(send_to_switch.Problem, match="unknown form"),
-    ):
-        server.queue("me")
+    for kind, body in ((coded, CODED), (uncoded, b"<html>")):
+        with answering(origin, status, body) as server:
+            with pytest.raises(kind) as caught:
+                server.call("GET", f"{path}?client=me")
+            assert type(caught.value) is kind
+    if coded is not send_to_switch.BadKey:
+        assert f"{server.address}{path} answers with" in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 301, 400, 403, 404, 405, 408, 409, 429, 500])
+@pytest.mark.parametrize(
+    "body",
+    [
+        CODED,
+        b"<html>",
+        b"[]",
+        b"\xff",
+        b'{"success": true, "queue": [{}], "served": 5}',
+    ],
+)
+def test_no_answer_to_the_call_for_the_queue_ends_the_client(
+    origin: Callable[..., Origin], status: int, body: bytes
+) -> None:
+    with answering(origin, status, body) as server:
+        for call in (server.queue, server.served):
+            with pytest.raises(OFFLINE):
+                call("me")  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -409,16 +419,6 @@ def test_a_wrong_scheme_is_named_at_once(
             server.call("GET", "/")
         thread.join()
     assert type(caught.value) is send_to_switch.Problem
-
-
-def test_the_address_that_has_nothing_is_named(origin: Callable[..., Origin]) -> None:
-    with (
-        answering(origin, 404, b"<html>") as server,
-        pytest.raises(send_to_switch.Cancelled) as caught,
-    ):
-        server.queue("me")
-    place = f"{server.address}/api/send-queue"
-    assert str(caught.value) == f"{place} answers with status 404."
 
 
 @pytest.mark.parametrize(
@@ -1551,7 +1551,8 @@ class Pairing:
             self.bodies.append(json.loads(body))
             if self.bodies[-1]["code"] != "482915":
                 message = "This code is wrong or too old."
-                return self.reply(request, 403, success=False, message=message)
+                error = {"error": "code_wrong", "message": message}
+                return self.reply(request, 403, success=False, **error)
             if self.bodies[-1]["name"] == "Den":
                 message = "There is a device named Den already."
                 return self.reply(request, 409, success=False, message=message)

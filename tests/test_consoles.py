@@ -269,7 +269,7 @@ def test_it_says_why_a_console_is_not_ready(
     home: Home, consoles: catalogd.Consoles, console: FTPConsole
 ) -> None:
     device = add(home, console.url())
-    console.refuses["USER"] = "530 Not now."
+    console.refuses["USER"] = "421 Not now."
     consoles.update()
     wait_for(lambda: "not ready" in state_of(home, device))
     console.refuses.clear()
@@ -334,7 +334,7 @@ def test_what_stays_on_the_console_of_a_removed_device_is_told_once(
     home.queue("Star Garden.nsp", ODD)
     consoles.update()
     wait_for(lambda: console.stalled)
-    console.refuses["USER"] = "530 Not now."
+    console.refuses["USER"] = "421 Not now."
     with caplog.at_level("INFO"):
         home.store.accounts.revoke_key(device)
         consoles.update()
@@ -722,9 +722,11 @@ def test_what_greets_as_an_ftp_server_is_found(
         (2121, "Service ready for new user.", ["sphaira", "ftpsrv"], ""),
         (5000, "Hello!", ["sysftpd"], "keeps"),
         (5001, "Hello!", ["sysftpd", "checkpoint"], ""),
-        (5000, "Welcome", ["dbi"], ""),
+        (5000, "kaiHEN SD FTP ready.", ["kaihen"], "keeps"),
+        (5000, "Welcome", [], ""),
+        (6700, "Welcome", ["sw2transfer"], "keeps"),
         (6000, "Welcome", ["dbi", "cnx"], ""),
-        (7000, "", ["cnx"], ""),
+        (7000, "", ["cnx"], "installs"),
         (50000, "Hello!", ["checkpoint"], ""),
         (2121, "(vsFTPd 3.0.3)", [], ""),
     ],
@@ -737,7 +739,7 @@ def test_a_greeting_and_a_port_tell_the_program_as_far_as_they_are_sure(
 
 
 def test_the_ports_of_ftp_servers_are_asked_and_no_installers() -> None:
-    assert catalogd.FTP_PORTS == [21, 5000, 6000, 7000, 50000]
+    assert catalogd.FTP_PORTS == [21, 5000, 6000, 6700, 7000, 50000]
 
 
 def test_the_document_has_the_table_of_programs() -> None:

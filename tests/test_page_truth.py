@@ -219,7 +219,7 @@ def test_a_console_that_is_off_in_mid_send(house: House, enter: Enter) -> None:
     house.check(ben, anna, parts=1, waiting=["Glass Heron", "Paper Harbor"])
     for page in (anna, ben):
         see(page, "are there")
-        see(page, "does not answer")
+        see(page, "Nothing listens at port")
     console = FTPConsole(house.target, console.port)
     with contextlib.closing(console):
         house.check(ben, anna, Sent=["Glass Heron", "Paper Harbor"])

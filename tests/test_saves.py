@@ -696,7 +696,7 @@ def test_a_look_is_due_when_the_console_becomes_ready_and_then_every_half_hour(
     now[0] += 1801
     sender.watch.copy_saves()
     assert looks.count == 3
-    console.refuses["USER"] = ["530 Not now."]
+    console.refuses["USER"] = ["421 Not now."]
     sender.target.close()
     with pytest.raises(send_to_switch.TargetOffline):
         sender.watch.check()
