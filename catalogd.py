@@ -5552,27 +5552,27 @@ class Tree:
             self._note_above(above)
 
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
-        with os.scandir(path) as rows:
-            found = [*rows]
+        with os.scandir(path) as iterator:
+            listed = [*iterator]
         volume = volume_name(path, self.devices)  # of what was listed: it may be pulled
         if volume != self.volume_at(path):
             self.volumes[path] = volume
-        tildes = (row.name.lower() for row in found if row.name.startswith("~"))
+        tildes = (item.name.lower() for item in listed if item.name.startswith("~"))
         self.has_tilde |= any(name.endswith(endings) for name in tildes)
-        shown = [row for row in found if not is_hidden(row.name)]
+        shown = [item for item in listed if not is_hidden(item.name)]
         folders, first = [], len(self.files)
-        for row in shown:
-            is_wanted = row.name.lower().endswith(endings)
-            is_file = is_wanted and row.is_file(follow_symlinks=False)
-            if not is_file and not row.is_dir(follow_symlinks=False):
+        for item in shown:
+            is_wanted = item.name.lower().endswith(endings)
+            is_file = is_wanted and item.is_file(follow_symlinks=False)
+            if not is_file and not item.is_dir(follow_symlinks=False):
                 continue
-            if not is_text(row.name):
-                self.misnamed.append(row.path)
+            if not is_text(item.name):
+                self.misnamed.append(item.path)
             elif is_file:
-                self._add_file(row, volume)
+                self._add_file(item, volume)
             else:
-                folders.append(row.path)
-        by_name = {row.name.lower(): row for row in shown}
+                folders.append(item.path)
+        by_name = {item.name.lower(): item for item in shown}
         if images := {name: by_name[name] for name in by_name if name.endswith(COVERS)}:
             self.files[first:] = self._with_covers(self.files[first:], images)
             self._add_title_images(images, volume)
@@ -5593,10 +5593,10 @@ class Tree:
     def _add_title_images(
         self, images: Mapping[str, "os.DirEntry[str]"], volume: str
     ) -> None:
-        for name, row in images.items():
-            found = TITLE_IMAGE.search(name)
-            if found and is_text(name) and (cover := self._cover(row)):
-                facts = row.path, self.library_folder, volume, found[1].upper(), cover
+        for name, image in images.items():
+            match = TITLE_IMAGE.search(name)
+            if match and is_text(name) and (cover := self._cover(image)):
+                facts = image.path, self.library_folder, volume, match[1].upper(), cover
                 self.title_images.append(TitleImage(*facts))
 
     def _cover(self, image: "os.DirEntry[str]") -> str | None:
@@ -5612,24 +5612,24 @@ class Tree:
         self.covers[digest] = image.path
         return digest
 
-    def _add_file(self, row: "os.DirEntry[str]", volume: str) -> None:
+    def _add_file(self, item: "os.DirEntry[str]", volume: str) -> None:
         try:
-            now = row.stat(follow_symlinks=False)
+            now = item.stat(follow_symlinks=False)
             if not now.st_ino:  # as on Windows
-                now = os.stat(row.path, follow_symlinks=False)
+                now = os.stat(item.path, follow_symlinks=False)
         except OSError as error:
-            self._note_unread(row.path, error)
+            self._note_unread(item.path, error)
             return
         inode = now.st_ino & MAX_INTEGER
         facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
-        self.files.append(FoundFile(row.path, *facts))
+        self.files.append(FoundFile(item.path, *facts))
         self.tick(1)
 
 
-def stored_mtime(found: os.stat_result) -> int:
+def stored_mtime(status: os.stat_result) -> int:
     """Return the time of a file in nanoseconds, or the nearest that SQLite can store:
     what is before 1677, as 1601 on NTFS and SMB, or after 2262 does not fit."""
-    return max(min(found.st_mtime_ns, MAX_INTEGER), -MAX_INTEGER)
+    return max(min(status.st_mtime_ns, MAX_INTEGER), -MAX_INTEGER)
 
 
 def title_of(file: FoundFile) -> str:
@@ -5701,8 +5701,8 @@ def file_system_id(folder: str, device: int) -> str:
         return ""
     record = f"{UDEV_RECORDS}/b{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError), open(record, errors="replace") as file:
-        if found := re.search("^E:ID_FS_UUID=(.+)$", file.read(), re.MULTILINE):
-            return f"uuid:{found[1]}"
+        if match := re.search("^E:ID_FS_UUID=(.+)$", file.read(), re.MULTILINE):
+            return f"uuid:{match[1]}"
     own = os.statvfs(folder).f_fsid
     return f"fsid:{own:x}" if own not in (0, device) else ""
 
@@ -5721,12 +5721,12 @@ def library_folders(folders: Iterable[str]) -> list[str]:
 
 def outermost(folders: Iterable[str]) -> list[str]:
     """Return each path once, without those inside of another."""
-    found: list[str] = []
+    outer: list[str] = []
     # What is below a folder comes next after it.
     for path in sorted(folders, key=lambda at: (os.path.normcase(at) + os.sep, at)):
-        if not found or not is_below(path, found[-1]):
-            found.append(path)
-    return found
+        if not outer or not is_below(path, outer[-1]):
+            outer.append(path)
+    return outer
 
 
 def is_below(path: str, folder: str) -> bool:
@@ -5799,9 +5799,9 @@ def unlinked_path(folder: str, path: str) -> str:
 
 def is_link(path: str) -> bool:
     """Return whether a path is a symbolic link or, on Windows, a junction."""
-    found = os.lstat(path)
-    tag = getattr(found, "st_reparse_tag", 0)  # which only Windows has
-    return stat.S_ISLNK(found.st_mode) or tag == JUNCTION
+    status = os.lstat(path)
+    tag = getattr(status, "st_reparse_tag", 0)  # which only Windows has
+    return stat.S_ISLNK(status.st_mode) or tag == JUNCTION
 
 
 def sample(file: io.FileIO, size: int) -> str:
@@ -5879,16 +5879,16 @@ class Mount(NamedTuple):
 def mounts(folder: str) -> list[Mount]:
     """Return the mount that a folder is on, and those below it: none where the system
     does not tell them."""
-    found: dict[str, Mount] = {}
+    mounted: dict[str, Mount] = {}
     with contextlib.suppress(OSError), open(MOUNT_TABLE, errors=SURROGATES) as file:
         for line in file:
             fields = line.split()
             kind, source = fields[fields.index("-") + 1 :][:2]
             path = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            found[path] = Mount(line, path, kind, source)  # it hides those before
-    top = max((path for path in found if is_below(folder, path)), key=len, default="")
-    paths = (path for path in found if path == top or is_below(path, folder))
-    return [found[path] for path in sorted(paths, key=len)]
+            mounted[path] = Mount(line, path, kind, source)  # it hides those before
+    top = max((path for path in mounted if is_below(folder, path)), key=len, default="")
+    paths = (path for path in mounted if path == top or is_below(path, folder))
+    return [mounted[path] for path in sorted(paths, key=len)]
 
 
 def mount_table() -> bytes:
@@ -6040,12 +6040,12 @@ class Difference(NamedTuple):
         return is_sure_volume(file) or file.volume in self.stable or is_watched
 
 
-def difference(known: Iterable[KnownFile], trees: Trees) -> Difference:
+def difference(known_files: Iterable[KnownFile], trees: Trees) -> Difference:
     """Pair entries with the files that have not changed, and return the rest."""
     read = [tree for tree in trees.values() if tree]
     files = {file.path: file for tree in read for file in tree.files}
     updated, entries, stable = [], [], set()
-    for entry in known:
+    for entry in known_files:
         file = files.get(entry.file.path)
         if file and entry.state == "here" and is_unchanged(entry.file, file):
             stable.add(file.volume)
@@ -6304,7 +6304,7 @@ def compare(
 
 
 def find_changes(
-    known: Iterable[KnownFile],
+    known_files: Iterable[KnownFile],
     trees: Trees,
     read: ReadFiles,
     forget_before: str,
@@ -6320,7 +6320,7 @@ def find_changes(
     :param equal: gives the entries of contents, wherever they are, the oldest first.
     :param are_lost: whether there are other entries that may be those of new files.
     """
-    left = difference(known, trees)
+    left = difference(known_files, trees)
     if not (left.entries or are_lost):  # the rest is read later, in batches
         updated = [(*pair, None) for pair in left.updated]
         return Changes([(file, None) for file in left.files], updated)
@@ -6444,8 +6444,8 @@ class ScanState:
 
     def problems(self) -> dict[str, str]:
         """Return why library folders are offline, by path."""
-        rows = self.folders.items()
-        return {path: row["problem"] for path, row in rows if row["problem"]}
+        problems = {path: folder["problem"] for path, folder in self.folders.items()}
+        return {path: problem for path, problem in problems.items() if problem}
 
 
 class GrowingFiles:
@@ -6676,13 +6676,13 @@ class Askers:
         with self._lock:
             answers = {name: self._askers[name].ask(calls[name]) for name in calls}
             concurrent.futures.wait(answers.values(), seconds)
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for name, answer in answers.items():
             try:
-                found[name] = answer.result(0)
+                results[name] = answer.result(0)
             except OSError as error:
-                found[name] = error
-        return found
+                results[name] = error
+        return results
 
 
 class Disks:
@@ -6739,9 +6739,9 @@ class Disks:
     def _walk(self, folder: str, tops: Sequence[str], begins: bool) -> Tree:
         disk, watcher = self.askers[folder], self.watchers[folder]
 
-        def tick(found: int) -> None:
+        def tick(files: int) -> None:
             disk.tick()
-            self.count(found)
+            self.count(files)
 
         if begins:
             watcher.start()
@@ -6779,12 +6779,12 @@ class Disks:
     def _failing(self, is_due: bool) -> set[str]:
         """Return the library folders with files that clients could not use, and that
         fail again. :param is_due: also those where that was so before."""
-        found = {*self._failed.values()} if is_due else set()
+        folders = {*self._failed.values()} if is_due else set()
         for path, folder in self.uses.suspects():
             work = functools.partial(self._note_failing, path, folder)
             if self._soon(folder, work, False):
-                found.add(folder)
-        return found
+                folders.add(folder)
+        return folders
 
     def _soon(self, folder: str, work: Callable[[], Any], late: Any) -> Any:
         """Return what a disk gives soon, or else `late`: `changed` tells when it has
@@ -6826,16 +6826,16 @@ class Disks:
         if not tree.files and folder in self.entries.folders.file_counts():
             self._set_offline(folder, say("folder_empty", folder))
             return
-        row = self.state.folders[folder]
-        if row["problem"]:
+        status = self.state.folders[folder]
+        if status["problem"]:
             log.info("%s is back.", folder)
-        row.update(state="online", problem="", files=len(tree.files))
+        status.update(state="online", problem="", files=len(tree.files))
 
     def _set_offline(self, folder: str, problem: str) -> None:
-        row = self.state.folders[folder]
-        if row["problem"] != problem:
+        status = self.state.folders[folder]
+        if status["problem"] != problem:
             log.warning("%s", problem)
-        row.update(state="offline", problem=problem, files=0)
+        status.update(state="offline", problem=problem, files=0)
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
@@ -6858,12 +6858,12 @@ class Disks:
     def each(self, files: Iterable[Any], work: Callable[[Any], Any]) -> dict[str, Any]:
         """Return what the work gives for each file, by path, but for those of disks
         that do not answer. A file has a path and a folder."""
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
 
         def run(disk: Asker, group: Iterable[Any]) -> None:
             for file in group:
                 disk.tick()
-                found[file.path] = work(file)
+                results[file.path] = work(file)
 
         of = operator.attrgetter("folder")
         for folder, group in itertools.groupby(sorted(files, key=of), of):
@@ -6874,13 +6874,13 @@ class Disks:
             except TimeoutError as error:
                 self.has_skipped = True
                 self._set_offline(folder, why_offline(folder, error, is_known=True))
-        return found.copy()  # a disk may answer later
+        return results.copy()  # a disk may answer later
 
     def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent | None]:
         """Return contents by path, or None of files that grow. What cannot be read, or
         is on a disk that does not answer, is left out."""
-        found = self.each(files, self._read)
-        return {at: it for at, it in found.items() if it or at not in self.unreadable}
+        read = self.each(files, self._read)
+        return {at: it for at, it in read.items() if it or at not in self.unreadable}
 
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)
@@ -6915,20 +6915,20 @@ class Disks:
         """Return the folders below which is to be read now.
         :param is_due: whether a scan is due of what is not watched."""
         # First: to ask a disk forgets that it was late.
-        found = {folder for folder in self.folders if self._has_news(folder)}
-        found |= self._failing(is_due)
+        tops = {folder for folder in self.folders if self._has_news(folder)}
+        tops |= self._failing(is_due)
         before, self._mount_table = self._mount_table, mount_table()
         if self.inbox.changed:
-            found.add(self.inbox.changed)
+            tops.add(self.inbox.changed)
             self.inbox.changed = ""
         for folder, watcher in self.watchers.items():
-            found |= watcher.changed(is_due)
+            tops |= watcher.changed(is_due)
             if before != self._mount_table and watcher.is_mounted_otherwise():
-                found.add(folder)
+                tops.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
                 settled = functools.partial(self.growing.settled, folder)
-                found |= self._soon(folder, settled, set())
-        return outermost(found)
+                tops |= self._soon(folder, settled, set())
+        return outermost(tops)
 
     def _has_news(self, folder: str) -> bool:
         """Return whether a disk that was late has answered, or is lost now."""
@@ -6990,9 +6990,9 @@ class Scanner:
             finally:
                 self.state.scanning = False
             counts = self.entries.folders.file_counts()
-            for path, row in self.state.folders.items():
-                row["files"] = counts.get(path, 0)
-                row["watched"] = self.disks.watchers[path].is_watching()
+            for path, status in self.state.folders.items():
+                status["files"] = counts.get(path, 0)
+                status["watched"] = self.disks.watchers[path].is_watching()
             self.state.disks = self._offline_disks()
             self.state.result = summary(changes, len(self.disks.growing.files))
             self.state.finished, self.state.problem = self.database.time(), ""
@@ -7000,17 +7000,17 @@ class Scanner:
 
     def _offline_disks(self) -> list[Row]:
         """Return the disks, or folders, below library folders that are offline."""
-        found = []
-        for row in self.entries.folders.offline_disks():
-            ends = [row.pop("first"), row.pop("last")]
-            if not row.pop("has_others"):  # all of the disk is away, not only a file
+        disks = []
+        for disk in self.entries.folders.offline_disks():
+            ends = [disk.pop("first"), disk.pop("last")]
+            if not disk.pop("has_others"):  # all of the disk is away, not only a file
                 ends = [os.path.dirname(path) for path in ends]
-            path, folder = os.path.commonpath(ends), row.pop("folder")
-            is_missing = row["id"].startswith(LOST)
+            path, folder = os.path.commonpath(ends), disk.pop("folder")
+            is_missing = disk["id"].startswith(LOST)
             if is_missing or not is_below(path, folder):
                 path = folder
-            found.append({"path": path, **row, "missing": is_missing})
-        return found
+            disks.append({"path": path, **disk, "missing": is_missing})
+        return disks
 
     def give_up(self, volume: str) -> None:
         """Wait no more for a disk that is offline."""
@@ -7018,19 +7018,19 @@ class Scanner:
         self.state.disks = self._offline_disks()
         self.rescan()
 
-    def _count(self, found: int = 0, read: int = 0) -> None:
+    def _count(self, files: int = 0, read: int = 0) -> None:
         """Count files. :raises Stopped: the scan should end."""
         if self._stopping:
             raise Stopped
-        self.state.files += found
+        self.state.files += files
         self.state.read += read
         self.tick(self.state)
 
     def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
         self.disks.growing.begin_scan(tops)
-        found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
+        digest = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         forget_before = self.database.expiry(self.settings.forget_after)
-        facts = found, forget_before[:13]  # which is another one each hour
+        facts = digest, forget_before[:13]  # which is another one each hour
         if self._compared == (*facts, self.entries.version()):
             return Changes()
         self.disks.forget_unreadable(tops)
@@ -7052,10 +7052,10 @@ class Scanner:
     def _changes(
         self, trees: Trees, tops: Sequence[str], forget_before: str
     ) -> Changes:
-        known = self.entries.files(None if tops == self.folders else tops)
+        known_files = self.entries.files(None if tops == self.folders else tops)
         folders = self.entries.folders
         given = self.disks.read, forget_before, self.entries.equal, folders.are_lost()
-        changes = find_changes(known, trees, *given)
+        changes = find_changes(known_files, trees, *given)
         gone = mark_losses(changes.gone, trees, folders.file_counts())
         return changes._replace(gone=gone)
 
@@ -7063,20 +7063,20 @@ class Scanner:
         """Write the changes, and return those that were. The new files come in batches:
         a first scan may take long, and they can be seen and sent before it ends."""
         self.disks.images.write()  # the icons of files that have changed
-        known = changes._replace(added=())
-        if any(known):
-            self.entries.apply(known)
+        others = changes._replace(added=())
+        if any(others):
+            self.entries.apply(others)
         added: list[tuple[FoundFile, None]] = []
         for batch in batches(changes.added):
             read = self.disks.read(file for file, content in batch if not content)
             contents = [(file, old or read.get(file.path)) for file, old in batch]
-            rows = [(file, content) for file, content in contents if content]
-            self.disks.read_covers(file for file, _ in rows)
+            files = [(file, content) for file, content in contents if content]
+            self.disks.read_covers(file for file, _ in files)
             # Each change of the list costs those who poll it.
             is_due = time.monotonic() - self._listed >= self.list_seconds
             is_due |= batch[-1] is changes.added[-1]
-            self.entries.add_files(rows, listed=is_due)
-            added += [(file, None) for file, _ in rows]
+            self.entries.add_files(files, listed=is_due)
+            added += [(file, None) for file, _ in files]
             if is_due:
                 self._listed = time.monotonic()
         return changes._replace(added=added)
@@ -7087,8 +7087,8 @@ class Scanner:
         for batch in batches(self.entries.outdated()):
             contents = self.disks.read(item.file for item in batch)
             self.disks.images.write()
-            found = [(item, contents.get(item.file.path)) for item in batch]
-            read = [(item, item.file, content) for item, content in found if content]
+            pairs = [(item, contents.get(item.file.path)) for item in batch]
+            read = [(item, item.file, content) for item, content in pairs if content]
             self.entries.apply(Changes(updated=read))
             yield from read
 
@@ -7096,21 +7096,21 @@ class Scanner:
         """Write which images have a title id, and read those of titles that are here,
         and covers that could not be read before. Return whether anything has changed.
         What is on a disk that is away stays."""
-        icons, known = self.entries.icons, self.entries.icons.of_titles()
+        icons, before = self.entries.icons, self.entries.icons.of_titles()
         trees = {**dict.fromkeys(self.folders), **trees}
         read = [tree for tree in trees.values() if tree]
         images = {image.path: image for tree in read for image in tree.title_images}
-        for path, image in known.items():
+        for path, image in before.items():
             if image.folder in trees and not is_lost(image, trees[image.folder]):
                 images.setdefault(path, image)
-        if images != known:
+        if images != before:
             icons.set_of_titles(images.values())
         waiting = self.disks.images.covers
         waiting |= {image.cover: image.path for image in images.values()}
         covers = {*waiting}
         unread = icons.unread(covers)
         self.disks.read_covers(unread)
-        return images != known or icons.unread(covers) != unread
+        return images != before or icons.unread(covers) != unread
 
     # The thread
 
@@ -7143,7 +7143,8 @@ class Scanner:
                 if time.monotonic() >= self._retry_due:
                     self._retry_due = time.monotonic() + self.retry_seconds
                 due = self.database.clock() + self._scan_due - time.monotonic()
-                is_watched = all(row["watched"] for row in self.state.folders.values())
+                folders = self.state.folders.values()
+                is_watched = all(folder["watched"] for folder in folders)
                 self.state.next = None if is_watched else stamp(due)
                 spare_memory()
                 tops = self._wait()
@@ -7201,8 +7202,8 @@ def why_offline(folder: str, error: OSError, is_known: bool) -> str:
     return say(code, folder, refusal(error))
 
 
-def progress(state: Mapping[str, Any]) -> str:
-    return f"{state['files']} files found, {state['read']} read"
+def progress(counts: Mapping[str, Any]) -> str:
+    return f"{counts['files']} files found, {counts['read']} read"
 
 
 @contextlib.contextmanager
@@ -7221,7 +7222,8 @@ def summary(changes: Changes, growing: int) -> str:
 
     :param growing: number of files that are not read yet.
     """
-    texts = [f"{len(rows)} {what}" for what, rows in changes._asdict().items() if rows]
+    counts = {what: len(files) for what, files in changes._asdict().items()}
+    texts = [f"{count} {what}" for what, count in counts.items() if count]
     if growing:
         texts.append(f"{growing} still being copied")
     return ", ".join(texts) or "nothing changed"
@@ -7231,9 +7233,9 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
     """Return what is known of scans and of the library folders: to those who do not see
     every title neither folders, nor how many files are in them."""
     is_asked = scanner.is_asked()  # first: what it has found is there then
-    state = scanner.state if age == EVERYTHING else ScanState()
-    folders = [{**row, **coded(row["problem"])} for row in state.folders.values()]
-    return vars(state) | {"asked": is_asked, **coded(state.problem), "folders": folders}
+    scan = scanner.state if age == EVERYTHING else ScanState()
+    folders = [{**it, **coded(it["problem"])} for it in scan.folders.values()]
+    return vars(scan) | {"asked": is_asked, **coded(scan.problem), "folders": folders}
 
 
 # Inbox ------------------------------------------------------------------------
@@ -8642,23 +8644,23 @@ NO_SPACE = {"free": None, "used": None, "writable": False}
 def space(folder: str) -> Row:
     """Return the bytes on the disk of a folder, and whether this user may write there.
     :raises OSError: it is not there."""
-    found = shutil.disk_usage(folder)
+    usage = shutil.disk_usage(folder)
     writable = os.access(folder, os.W_OK)
-    return {"free": found.free, "used": found.used, "writable": writable}
+    return {"free": usage.free, "used": usage.used, "writable": writable}
 
 
 def inbox_fault(folder: str) -> str:
     """Return why no file can be added to the inbox, or "" where one can, or the setting
     is empty."""
-    why = folder and write_refusal(folder)
-    return say("inbox_read_only", folder, why) if why else ""
+    reason = folder and write_refusal(folder)
+    return say("inbox_read_only", folder, reason) if reason else ""
 
 
 def saves_fault(folder: str) -> str:
     """Return why no saves can be kept in this folder, or "" as inbox_fault does."""
-    why = folder and write_refusal(folder)
-    reason = f"{why}." if os.path.isdir(folder) else say("disk_away")
-    return say("saves_disk", folder, reason) if why else ""
+    refused = folder and write_refusal(folder)
+    reason = f"{refused}." if os.path.isdir(folder) else say("disk_away")
+    return say("saves_disk", folder, reason) if refused else ""
 
 
 def answered(answer: str | OSError, folder: str) -> str:
@@ -8707,39 +8709,39 @@ class Health:
         calls["last"] = self.backups.last
         return self._askers.ask(calls, self.wait_seconds)
 
-    def faults(self, found: Mapping[str, Any]) -> list[Row]:
-        """:param found: what `ask` returned."""
-        faults = [fault for fault in self._faults(found) if fault.message]
+    def faults(self, answers: Mapping[str, Any]) -> list[Row]:
+        """:param answers: what `ask` returned."""
+        faults = [fault for fault in self._faults(answers) if fault.message]
         return [{**fault._asdict(), **coded(fault.message)} for fault in faults]
 
-    def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
-        state, backups = self.scanner.state, self.backups
+    def _faults(self, answers: Mapping[str, Any]) -> Iterator[Fault]:
+        scan, backups = self.scanner.state, self.backups
         yield from self._folder_faults()
-        yield Fault("scan", "", state.problem and say("scan_failed", state.problem))
+        yield Fault("scan", "", scan.problem and say("scan_failed", scan.problem))
         for path, problem in self.languages.items():
             yield Fault("languages", path, problem)
-        yield Fault("data", "", self._space_fault(self.data, found))
+        yield Fault("data", "", self._space_fault(self.data, answers))
         inbox, saves = self.scanner.disks.inbox.path, self.consoles.saves
-        yield Fault("inbox", inbox, answered(found["inbox"], inbox))
-        yield from self._saves_faults(answered(found["saves"], saves))
+        yield Fault("inbox", inbox, answered(answers["inbox"], inbox))
+        yield from self._saves_faults(answered(answers["saves"], saves))
         if backups.problem:
             yield Fault("backup", "", say("backup_failed", backups.problem))
         elif backups.count and backups.folder != backups.own_folder:
-            yield Fault("backup", "", self._space_fault(self.copies, found))
+            yield Fault("backup", "", self._space_fault(self.copies, answers))
         for thread in (thread for thread in self.threads() if thread.has_failed):
             yield Fault("threads", thread.name, say("thread_failed", thread.name))
         yield from self._file_faults()
 
-    def _saves_faults(self, found: str) -> Iterator[Fault]:
-        """:param found: what is wrong with the folder, as far as is known here."""
-        faults = {self.consoles.saves: found}
+    def _saves_faults(self, own: str) -> Iterator[Fault]:
+        """:param own: what is wrong with the folder, as far as is known here."""
+        faults = {self.consoles.saves: own}
         for look in self.consoles.looks():
-            why = look["problems"][-1] if look["failures"] else {}
-            if why.get("reason") == "saves_disk":
-                faults[self.consoles.saves] = why["message"]
+            last = look["problems"][-1] if look["failures"] else {}
+            if last.get("reason") == "saves_disk":
+                faults[self.consoles.saves] = last["message"]
             elif look["failures"] > 1:
-                faults[look["id"]] = say("saves_failed", look["name"], why["message"])
-        yield from (Fault("saves", *row) for row in faults.items())
+                faults[look["id"]] = say("saves_failed", look["name"], last["message"])
+        yield from (Fault("saves", *fault) for fault in faults.items())
 
     def _file_faults(self) -> Iterator[Fault]:
         entries = self.scanner.entries
@@ -8764,11 +8766,11 @@ class Health:
         for path, problem in problems.items():
             yield Fault("folders", path, problem)
 
-    def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
+    def _space_fault(self, folder: str, answers: Mapping[str, Any]) -> str:
         """Return what is wrong with a folder that the service writes to, or "". A disk
         that was full needs more room than others, so that it is not full again at once.
         """
-        room = found[folder]
+        room = answers[folder]
         if isinstance(room, OSError):
             return answered(room, folder)
         if not room["writable"]:
@@ -8780,17 +8782,18 @@ class Health:
         return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
 
     def state(self) -> Row:
-        found = self.ask(self.scanner.folders)
+        answers = self.ask(self.scanner.folders)
         scan, room = scan_state(self.scanner), {}
         for path in {self.data, *self.scanner.folders}:
-            known = NO_SPACE if isinstance(found[path], OSError) else found[path]
-            room[path] = {**known, "answers": not isinstance(found[path], TimeoutError)}
+            disk, is_away = answers[path], isinstance(answers[path], OSError)
+            room[path] = {**(NO_SPACE if is_away else disk)}
+            room[path]["answers"] = not isinstance(disk, TimeoutError)
         folders = scan.pop("folders")
-        for row in folders:
-            row |= room[row["path"]]
-            if row["state"] == "offline":  # an empty mount point is on another disk
-                row |= NO_SPACE
-        file = found["last"] if isinstance(found["last"], ServedFile) else None
+        for folder in folders:
+            folder |= room[folder["path"]]
+            if folder["state"] == "offline":  # an empty mount point is on another disk
+                folder |= NO_SPACE
+        file = answers["last"] if isinstance(answers["last"], ServedFile) else None
         made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
         return {
             "folders": folders,
@@ -8798,7 +8801,7 @@ class Health:
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
             "saves": self.consoles.looks(),
-            "faults": self.faults(found),
+            "faults": self.faults(answers),
         }
 
 
