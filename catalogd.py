@@ -221,6 +221,7 @@ SENTENCES = {
     " ':'.",
     "mixed_account_name": "An account name must not mix Latin, Cyrillic and Greek.",
     "short_password": {"other": "A password has at least {count} characters."},
+    "common_password": "This password is among the first that others guess.",
     "bad_password": "The password has a character that is not text.",
     "no_account": "There is no such account.",
     "own_account": "You are signed in with this account.",
@@ -768,8 +769,8 @@ AGE = {"age": Field(int, choices=AGES, nullable=True)}  # null: sees every title
 OWN_PASSWORD = {"own_password": LOGIN["password"]._replace(required=False)}  # admin's
 CONFIRMED = {"own_password": LOGIN["password"]}
 ACCOUNT = {**LOGIN, "admin": Field(bool), **AGE, **OWN_PASSWORD}  # wanted for an admin
-ACCOUNT_CHANGES = {"admin": Field(bool), **AGE, **OWN_PASSWORD}
-ACCOUNT_CHANGES["password"] = OWN_PASSWORD["own_password"]
+ACCOUNT_CHANGES = {"password": OWN_PASSWORD["own_password"], "admin": Field(bool)}
+ACCOUNT_CHANGES |= {**AGE, **OWN_PASSWORD}
 INVITATION = {**AGE, **OWN_PASSWORD, "admin": Field(bool)}
 INVITATION |= {"account": Field(int)}  # id of the one that gets a new password
 INVITED = {"token": Field(str, required=True)}
@@ -1405,6 +1406,9 @@ IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", PNG_START: "image/png"}
 # Names: images ---
 
 
+START_OF_SCAN, MAX_SCANS = b"\xff\xda", 40  # of a JPEG: ITU-T T.81, B.1.1
+
+
 def image_type(image: bytes) -> str:
     """Return the media type that the first bytes tell, "" if it is not one of ours."""
     types = (IMAGE_TYPES[start] for start in IMAGE_TYPES if image.startswith(start))
@@ -1429,7 +1433,10 @@ def image_sides(image: bytes) -> tuple[int, int]:
 
 def is_picture(image: bytes, max_side: int = MAX_IMAGE_SIDE) -> bool:
     """Return whether a browser can show an image without much memory."""
-    sides = image_sides(image) if image_type(image) else (0, 0)
+    kind = image_type(image)
+    sides = image_sides(image) if kind else (0, 0)
+    if kind == "image/jpeg" and image.count(START_OF_SCAN) > MAX_SCANS:
+        return False  # a browser draws each
     return min(sides) > 0 and max(sides) <= max_side
 
 
@@ -2055,10 +2062,22 @@ def password_matches(password: str, stored: str | None) -> bool:
     return hmac.compare_digest(digest, base64.b64decode(expected))
 
 
-def check_password(password: str) -> str:
-    """Return a new password. :raises Problem: it is too short, or is not text."""
+# Guesses begin with these, of those that are long enough.
+COMMON_PASSWORDS = re.compile(
+    r"(?i)\s*|(.)\1+|12345678(90?)?|87654321|qwertyui\w*|1q(2w3e4r|az2wsx)\w*|iloveyou"
+    r"|sunshine|princess|football|baseball|superman|trustno1"
+    r"|(passw[o0]rd|welcome|letmein|abcd|nintendo|catalogd)\d*"
+)
+
+
+def check_password(password: str, name: str = "") -> str:
+    """Return a new password of the account with this name. :raises Problem: it is too
+    short, is not text, or is among the first that others guess."""
     if len(password) < MIN_PASSWORD_LENGTH:
         raise Problem("short_password", MIN_PASSWORD_LENGTH)
+    is_name = password.casefold() == name.casefold()
+    if is_name or COMMON_PASSWORDS.fullmatch(password):
+        raise Problem("common_password")
     if not is_text(password):
         raise Problem("bad_password")
     return password
@@ -3318,7 +3337,12 @@ def batches(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def stamp(seconds: float) -> str:
     """Return a time since 1970 as the interface writes it; 1970 for all before."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(max(seconds, 0)))
+    return stamp_of(max(int(seconds), 0))
+
+
+@functools.lru_cache(100)  # a poll asks for the same few
+def stamp_of(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def new_id() -> str:
@@ -3475,18 +3499,22 @@ def storage_problems() -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        name = getattr(error, "sqlite_errorname", "")
-        if name == "SQLITE_FULL":
-            raise StorageFull("disk_full") from error
-        if name.startswith("SQLITE_BUSY"):
-            raise Busy("database_busy") from error
-        if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
-            raise NotFound("removed") from error
-        if DISK_ERROR.match(name):
-            is_damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
-            kind = Damaged if is_damaged else StorageFailed
-            raise kind("database_failed", error) from error
-        raise
+        raise_problem(error)
+
+
+def raise_problem(error: sqlite3.DatabaseError) -> NoReturn:
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_FULL":
+        raise StorageFull("disk_full") from error
+    if name.startswith("SQLITE_BUSY"):
+        raise Busy("database_busy") from error
+    if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
+        raise NotFound("removed") from error
+    if DISK_ERROR.match(name):
+        is_damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+        kind = Damaged if is_damaged else StorageFailed
+        raise kind("database_failed", error) from error
+    raise error
 
 
 @contextlib.contextmanager
@@ -3704,7 +3732,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        with storage_problems():
+        try:
             try:
                 db = self._idle.pop()
             except IndexError:
@@ -3713,6 +3741,8 @@ class Database:
                 yield db
             finally:
                 self._idle.append(db)
+        except sqlite3.DatabaseError as error:  # for each poll, so in the plainest way
+            raise_problem(error)
 
     def rows(self, sql: str, values: Values = ()) -> list[Row]:
         with self.reading() as db:
@@ -4387,6 +4417,8 @@ class Entries:
         """Return those of these entries whose ids are in the names of their files."""
         sql = "SELECT id FROM parts WHERE id IN (SELECT value FROM json_each(:ids))"
         values = {"ids": json.dumps(entries), "age": age}
+        if not entries:
+            return set()
         rows = self.database.rows(f"{sql} AND {IS_MARKED}", values)
         return {row["id"] for row in rows}
 
@@ -7828,6 +7860,11 @@ class ErrorTask(waitress.task.ErrorTask):
 
 
 class Task(waitress.task.WSGITask):
+    def build_response_header(self) -> bytes:
+        if self.status.startswith("401"):  # what follows would be further guesses
+            self.request.headers["CONNECTION"] = "close"
+        return bytes(super().build_response_header())
+
     def finish(self) -> None:
         """Keep the connection after an answer without a body, which waitress closes."""
         bodyless = self.request.command == "HEAD" or not self.has_body
@@ -8862,8 +8899,11 @@ MAX_COOKIES = 4  # of the first name that are looked up
 COOKIE_SECONDS = 400 * 86400  # the most of browsers; sessions end before, see Accounts
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
-GUESS_SECONDS = 60  # between two lines of the log about guesses from an address
-MAX_GUESS_ADDRESSES = 1000
+# Between two lines of the log about guesses from an address, and about what it asked
+# for that does not exist.
+GUESS_SECONDS, ERROR_SECONDS = 60, 1
+MAX_TOLD = 1000
+MAX_KNOWN_PATHS = 1000  # whose threads are known without another look for the route
 HOUSEHOLD = 10  # times the free tries of one address, for a network
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
@@ -8964,18 +9004,6 @@ def request_header(name: str, default: Any = "") -> Any:
 bottle.BaseRequest.MEMFILE_MAX = MAX_BODY_BYTES  # it would leave larger files open
 
 
-def http_error(error: bottle.HTTPError) -> bytes:
-    """Answer an error of HTTP, such as no such path or method, as JSON."""
-    allow = {}
-    if "Allow" in error.headers:  # bottle answers HEAD where there is GET
-        allow["Allow"] = error.headers["Allow"].replace("GET", "GET,HEAD")
-    code, message = HTTP_ERRORS[error.status_code]
-    log_call(message, error.status_code)
-    answer = error_answer(error.status_code, code, message, **allow)
-    answer.apply(bottle.response)
-    return bytes(answer.body)
-
-
 # Web: what is kept between calls ---
 
 
@@ -9029,15 +9057,18 @@ class Web:
         self.translations, self.health.languages = languages or ({}, {})
         for line in self.health.languages.values():
             log.warning("%s", line)
-        self.guessed_at = Recent[float](MAX_GUESS_ADDRESSES)  # what the log tells
+        # By address and kind of a problem: when the log told of one, and how many more
+        # there were since.
+        self.told = Recent[tuple[float, int]](MAX_TOLD)
         self.passwords = Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
         # Gives the addresses of the page: see page_addresses in section Commands.
         self.page_addresses: Callable[[], Iterable[str]] = tuple
         self.list = Latest(store.entries.version, self._read_list, most=2 * VIEWS)
         self.calls = {kind.__name__: kind(self) for kind in Calls.__subclasses__()}
+        self.runs = functools.lru_cache(MAX_KNOWN_PATHS)(self._runs)
         self.app = bottle.Bottle()
-        self.app.default_error_handler = http_error
+        self.app.default_error_handler = self._http_error
         for rule in reversed(ROUTES):  # of several that match, the last one answers
             # "QueueCalls.progress" is called with that object, a function with Web.
             owner = self.calls.get(rule.answer.__qualname__.partition(".")[0], self)
@@ -9052,7 +9083,7 @@ class Web:
             tag = f"{age}-{content_digest(content)}"
         return Body(content, tag, level=1)
 
-    def runs(self, method: str, path: str) -> str:
+    def _runs(self, method: str, path: str) -> str:
         """Return the name of the threads that answer a call, as its route says."""
         call = {"REQUEST_METHOD": method, "PATH_INFO": "/" + path.lstrip("/")}
         try:
@@ -9091,12 +9122,31 @@ class Web:
         return json_answer(json_body(True, **(answer or {})))
 
     def _log(self, problem: Problem) -> None:
-        if problem.is_guess:  # an address has a line a minute
-            now, address = self.store.database.clock.monotonic(), caller_address()
-            if now - self.guessed_at.get(address, -math.inf) < GUESS_SECONDS:
-                return
-            self.guessed_at[address] = now
-        log_call(f"{problem}{problem.logged}", problem.status)
+        seconds = GUESS_SECONDS if problem.is_guess else 0
+        text, kind = f"{problem}{problem.logged}", type(problem).__name__
+        self._log_some(text, problem.status, kind, seconds)
+
+    def _log_some(self, text: str, status: int, kind: object, seconds: float) -> None:
+        """Log a line of this kind for the caller's address, once in so many seconds."""
+        now, key = self.store.database.clock.monotonic(), (caller_address(), kind)
+        at, left_out = self.told.get(key, (-math.inf, 0))
+        if now - at < seconds:
+            self.told[key] = at, left_out + 1
+            return
+        if seconds:
+            self.told[key] = now, 0
+        log_call(f"{text} {left_out} more like this." if left_out else text, status)
+
+    def _http_error(self, error: bottle.HTTPError) -> bytes:
+        """Answer an error of HTTP, such as no such path or method, as JSON."""
+        allow = {}
+        if "Allow" in error.headers:  # bottle answers HEAD where there is GET
+            allow["Allow"] = error.headers["Allow"].replace("GET", "GET,HEAD")
+        code, message = HTTP_ERRORS[error.status_code]
+        self._log_some(message, error.status_code, error.status_code, ERROR_SECONDS)
+        answer = error_answer(error.status_code, code, message, **allow)
+        answer.apply(bottle.response)
+        return bytes(answer.body)
 
     def _admit(self, access: str) -> Caller:
         """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
@@ -9191,7 +9241,8 @@ def reject_other_sites(settings: Settings) -> None:
 
 
 def remote_address() -> str:
-    return str(bottle.request.environ.get("REMOTE_ADDR", "")).removeprefix("::ffff:")
+    address = str(bottle.request.environ.get("REMOTE_ADDR", "")).removeprefix("::ffff:")
+    return re.sub(r"^\[(.*)\](:\d*)?$", r"\1", address)  # a proxy may tell a port
 
 
 def caller_address() -> str:
@@ -9389,7 +9440,7 @@ class SignInCalls(Calls):
         typed, code = body["code"], self.accounts.setup_code
         self.passwords.check_code(lambda: is_code(typed, code), "wrong_setup_code")
         name = check_account_name(body["username"])
-        password = hash_password(check_password(body["password"]))
+        password = hash_password(check_password(body["password"], name))
         account = self.accounts.add(name, password)
         note(name, "made this account, the first one")
         return self._sign_in(account)
@@ -9470,7 +9521,7 @@ class SignInCalls(Calls):
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
-        new = check_password(body["new"])
+        new = check_password(body["new"], caller.name)
         self.passwords.check_own(caller, {"own_password": body["old"]})
         changes = {"password": hash_password(new)}
         self.accounts.change(caller.account, changes, keep=caller.credential)
@@ -9518,7 +9569,7 @@ class AccountCalls(Calls):
     @route("POST /web/accounts", access="admin", fields=ACCOUNT, runs="passwords")
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
-        password = hash_password(check_password(body["password"]))
+        password = hash_password(check_password(body["password"], name))
         admin, age = body.get("admin", False), body.get("age")
         if admin:
             self.passwords.check_own(caller, body)
@@ -9530,7 +9581,10 @@ class AccountCalls(Calls):
     def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
         changes = {name: body[name] for name in body.keys() - OWN_PASSWORD}
         if "password" in body:
-            changes["password"] = hash_password(check_password(body["password"]))
+            password = check_password(
+                body["password"], self.accounts.name_of(int(account))
+            )
+            changes["password"] = hash_password(password)
         if changes.keys() - AGE:
             self.passwords.check_own(caller, body)
         name = self.accounts.change(int(account), changes, keep=caller.credential)
@@ -9860,8 +9914,10 @@ class QueueCalls(Calls):
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         query = bottle.request.query
-        of = json_object((query.getunicode("target_arguments") or "{}").encode())
-        check_arguments("target_arguments", PROGRESS["error_arguments"], of)
+        of: Row = {}
+        if text := query.getunicode("target_arguments"):
+            field, of = PROGRESS["error_arguments"], json_object(text.encode())
+            check_arguments("target_arguments", field, of)
         target = reported(query.get("target_code", ""), of)
         target = target or (query.getunicode("target") or "")[:200]
         self.accounts.uses.set_target_state(caller.credential, target)

@@ -1808,7 +1808,8 @@ READ_ONLY_REPLY = re.compile(r"read.?only", re.IGNORECASE)
 MAX_LIST_BYTES = 4 * 1024 * 1024
 LIST_SECONDS = 60.0  # that a list may take as a whole
 LIST_ROW = re.compile(  # such as "-rw-r--r-- 1 user group 1010 Nov 24 05:40 a game.nsp"
-    r"[-d]\S{9,}\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+)\s+\w+\s+\d+\s+[\d:]+ (?P<name>.+)"
+    r"[-d]\S{9,}\s+\d+\s+\S+\s+\S+\s+(?P<size>\d{1,18})"
+    r"\s+\w+\s+\d+\s+[\d:]+ (?P<name>.+)"
 )
 NO_ROW = re.compile(r"total \d+|\s*$")
 INSTALL_SECONDS = 900.0  # that Sphaira may take to tell whether it installed a file

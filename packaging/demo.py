@@ -15,6 +15,7 @@ import secrets
 import shutil
 import socket
 import socketserver
+import stat
 import struct
 import sys
 import tempfile
@@ -431,10 +432,13 @@ def serve(args: argparse.Namespace) -> None:
 
 def remove_old() -> None:
     """Remove what a demo that was killed has left."""
+    user = getattr(os, "getuid", int)()
     for old in pathlib.Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        # One that runs has locked its folder; others are not ours to remove.
+        # One that runs has locked its folder; others are not ours to remove, such as a
+        # link that somebody has put there.
         with contextlib.suppress(catalogd.Problem, OSError):
-            if not old.is_symlink():
+            info = old.lstat()
+            if stat.S_ISDIR(info.st_mode) and info.st_uid == user:
                 with catalogd.exclusive(str(old), "demo"):
                     pass
                 shutil.rmtree(old)

@@ -52,10 +52,16 @@ def test_a_password_of_eight_characters_is_long_enough() -> None:
     assert catalogd.check_password("é2345678") == "é2345678"
 
 
-@pytest.mark.parametrize("password", ["", "1234567", "12345678\udcff"])
+@pytest.mark.parametrize(
+    "password",
+    [
+        *("", "1234567", "correct horse\udcff", "password", "PassWord1", "12345678"),
+        *(" " * 8, "11111111", "qwertyuiop", "maximilian"),
+    ],
+)
 def test_a_password_that_is_short_or_not_text_is_refused(password: str) -> None:
     with pytest.raises(catalogd.Problem, match="password"):
-        catalogd.check_password(password)
+        catalogd.check_password(password, "Maximilian")
 
 
 @pytest.mark.parametrize(

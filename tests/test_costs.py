@@ -28,8 +28,8 @@ EXEMPT = {
 }
 PATTERNS = {  # texts of any length
     "one letter": "a",
-    "marks": "\u0301",
-    "eight marks": "e" + "\u0301" * 8,
+    "marks": "\u0301\u0316",  # in the wrong order
+    "eight marks": "e" + "\u0301\u0316" * 4,
     "wide": "\ufdfa",  # eighteen letters, when it is composed
     "digits": "9",
     "nested": "[",

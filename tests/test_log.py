@@ -149,32 +149,47 @@ def test_a_wrong_password_is_logged_with_the_name_of_an_account_only(
     ]
 
 
-def test_an_address_that_guesses_has_a_line_a_minute(
+def test_an_address_has_a_line_a_minute_for_each_kind_of_guess(
     browser: webtest.TestApp, key: str, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(12):
         guess(browser, "anna")
-    browser.get("/api/list", headers={"Authorization": "Bearer x"}, status=401)
+    for _ in range(2):
+        browser.get("/api/list", headers={"Authorization": "Bearer x"}, status=401)
     browser.get("/dir/abc/", status=401)
-    browser.post_json("/api/pair", {"code": "000000", "name": "x"}, status=403)
     guess(browser, "anna", address="192.168.1.10")
-    assert [line.split(" from ")[1][:12] for line in lines(caplog)] == [
-        "192.168.1.9:",
-        "192.168.1.10",
+    assert [line.split(" from ")[0] for line in lines(caplog)] == [
+        *("403 POST /web/login", "429 POST /web/login"),
+        *("401 GET /api/list", "401 GET /dir/.../", "429 POST /web/login"),
     ]
     clock.now += 60
-    browser.post_json("/api/pair", {"code": "000000", "name": "x"}, status=403)
+    browser.get("/api/list", headers={"Authorization": "Bearer x"}, status=401)
     [line] = lines(caplog)
-    assert line.startswith("403 POST /api/pair from 192.168.1.9: The pairing code")
+    assert line.endswith("The API key is not valid. 1 more like this.")
 
 
-def test_the_addresses_that_guess_and_are_remembered_are_limited(
+def test_an_address_has_a_line_a_second_for_what_does_not_exist(
+    browser: webtest.TestApp, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for seconds in (0, 0, 0, 1):
+        clock.now += seconds
+        browser.get("/wp-login.php", status=404)
+    _, line = lines(caplog)
+    assert line.endswith("There is nothing at this address. 2 more like this.")
+
+
+def test_the_addresses_of_which_the_log_tells_are_limited(
     service: catalogd.Web, browser: webtest.TestApp, key: str
 ) -> None:
-    service.guessed_at.most = 3
+    service.told.most = 3
     for number in range(9):
         guess(browser, "anna", address=f"10.0.0.{number}")
-    assert [*service.guessed_at] == ["10.0.0.6", "10.0.0.7", "10.0.0.8"]
+    assert [address for address, _ in service.told] == [
+        "10.0.0.6",
+        "10.0.0.7",
+        "10.0.0.8",
+    ]
 
 
 def test_the_log_of_a_household_has_no_secret(

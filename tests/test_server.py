@@ -700,9 +700,9 @@ def test_no_bytes_at_all_upset_the_service(
 def test_pipelined_requests_are_answered_as_single_ones(
     start: Callable[..., Service], home: pathlib.Path, connections: int
 ) -> None:
-    """50 answers a connection, compared byte by byte."""
+    """50 answers a connection, compared byte by byte. After a guess it would end."""
     port = start().port
-    seeds = requests(home)
+    seeds = [seed for seed in requests(home) if b"/dir/wrong" not in seed]
 
     def undated(answers: bytes) -> bytes:
         return re.sub(rb"\r\nDate: [^\r]+", b"", answers)
@@ -721,6 +721,15 @@ def test_pipelined_requests_are_answered_as_single_ones(
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         assert list(pool.map(send, range(connections))) == [None] * connections
+
+
+def test_a_guess_ends_its_connection(
+    start: Callable[..., Service], home: pathlib.Path
+) -> None:
+    head = b"GET /dir/wrong/ HTTP/1.1\r\nHost: x\r\n\r\n"
+    answers = exchange(start().port, head * 20)
+    assert answers.count(b"HTTP/1.1 401 ") == 1
+    assert b"\r\nConnection: close\r\n" in answers
 
 
 def test_a_second_stop_touches_nothing_that_was_closed(service: catalogd.Web) -> None:
