@@ -2346,10 +2346,29 @@ CREATE TABLE entries (
     file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe
     marked_name TEXT NOT NULL DEFAULT '', -- where an older entry has that: with the id
     file_key TEXT NOT NULL DEFAULT '', -- the first of both, case folded
+    others INTEGER NOT NULL DEFAULT 0, -- contents beside the main one, and
+    unknown INTEGER NOT NULL DEFAULT 0, -- of all, how many have no id
     subject TEXT NOT NULL GENERATED ALWAYS AS -- of its age: the title or, without one,
         (iif(title = id, coalesce(sample, id), title)) VIRTUAL, -- the content
     former TEXT                        -- the last other subject that had an age
 ) STRICT;
+
+CREATE TABLE contents (                -- with an id, of entries with several
+    entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
+    title TEXT NOT NULL,               -- base_id
+    kind TEXT NOT NULL,
+    title_id TEXT NOT NULL,
+    number INTEGER NOT NULL,           -- of the version, 0 where that is not known
+    PRIMARY KEY (entry, title_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX contents_title ON contents (title, kind, title_id, number);
+
+-- The contents of all entries.
+CREATE VIEW held AS SELECT id AS entry, title, kind, title_id, number, state
+FROM entries WHERE others = 0 UNION ALL
+SELECT entry, contents.title, contents.kind, contents.title_id, contents.number, state
+FROM contents JOIN entries ON id = entry;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
 CREATE INDEX entries_source ON entries (source);
@@ -2381,28 +2400,42 @@ CREATE TABLE icons (
     image BLOB NOT NULL                -- a JPEG or PNG
 ) STRICT;
 
--- Entries with what is worked out when it is asked for. A title does not offer those
--- that are surplus: an update that is older than another one or than the base, and a
--- copy of a better entry with the same title id: one that is here, or else the later
--- version, larger file, or older entry.
+-- Entries with what is worked out when it is asked for. They are seen from the stricter
+-- age of all titles that they are part of. A title does not offer those that are
+-- surplus: an update that is older than another one or than the base, and a copy of a
+-- better entry with the same contents: one that is here, or else the later version,
+-- larger file, or older entry. One whose contents are not all known is no copy.
 CREATE VIEW parts AS SELECT *, rowid AS serial,
     iif(title = id, NULL, title) AS base_id,
-    coalesce((SELECT age FROM ages WHERE subject = entries.subject), 99) AS seen_from,
+    max(coalesce((SELECT age FROM ages WHERE subject = entries.subject), 99), iif(
+        others = 0, 0, coalesce((
+            SELECT max(coalesce(age, 99)) FROM contents
+            LEFT JOIN ages ON ages.subject = contents.title
+            WHERE entry = entries.id AND contents.title != entries.title
+        ), 0)
+    )) AS seen_from,
     coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,
     coalesce((SELECT digest FROM icons WHERE digest = cover), (
         SELECT digest FROM title_images JOIN icons ON digest = title_images.cover
         WHERE title_images.title = entries.title ORDER BY path LIMIT 1
     ), facts ->> 'icon') AS icon,
     iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL) AS checksum,
-    CASE WHEN kind = 'update' AND EXISTS (
-        SELECT 1 FROM entries AS other WHERE other.title = entries.title
+    CASE WHEN kind = 'update' AND others = 0 AND EXISTS (
+        SELECT 1 FROM held AS other WHERE other.title = entries.title
         AND other.kind IN ('base', 'update') AND other.state = entries.state
         AND other.number > entries.number
-    ) THEN 'superseded' WHEN EXISTS (
+    ) THEN 'superseded' WHEN unknown = 0 AND EXISTS (
         SELECT 1 FROM entries AS other WHERE other.title = entries.title
         AND other.kind = entries.kind AND other.title_id = entries.title_id
+        AND other.others = entries.others
         AND (other.kind != 'update' OR other.number = entries.number)
-        AND other.state != 'gone'
+        AND other.state != 'gone' AND (entries.others = 0 OR NOT EXISTS (
+            SELECT 1 FROM contents AS own WHERE own.entry = entries.id
+            AND NOT EXISTS (
+                SELECT 1 FROM contents AS its WHERE its.entry = other.id
+                AND its.title_id = own.title_id AND its.number >= own.number
+            )
+        ))
         -- The other is here and not offline, or else has the higher number, or else is
         -- larger, or else older: version 3 of 9 MB is surplus beside version 4 of 8 MB.
         AND (other.state, -other.number, -other.size, other.created_at, other.id) <
@@ -2502,6 +2535,7 @@ CREATE TABLE sent (                    -- outlives the queue's items
     entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     version TEXT NOT NULL,             -- metadata.version of the entry at that time
+    contents TEXT NOT NULL DEFAULT '[]', -- JSON: their title ids and numbers, also then
     device TEXT NOT NULL DEFAULT '',   -- id of its key, which may be revoked; '': none
     sent_at TEXT NOT NULL,             -- when it was completed last
     PRIMARY KEY (entry, account, version, device)
@@ -2810,8 +2844,35 @@ AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
 ORDER BY min(key) OVER (PARTITION BY title),
     kind != 'base', kind != 'update', title_id, number, key
 """
+# What is sent of an entry with a version, as [title_id, number] of each content. One
+# of another version than the entry has now had the same main content.
+SENT_CONTENTS = """
+(SELECT json_group_array(json_array(title_id, number)) FROM held
+WHERE entry = parts.id AND title_id NOT NULL)
+"""
+ADD_SENT_CONTENTS = f"""
+UPDATE sent SET contents = iif(sent.version = parts.version, {SENT_CONTENTS},
+    json_array(json_array(title_id, CAST(sent.version AS INTEGER))))
+FROM parts WHERE parts.id = sent.entry AND title_id NOT NULL AND contents = '[]'
+"""
+# What is read better in the same bytes was sent then, too.
+READ_SENT_BETTER = """
+UPDATE OR REPLACE sent SET version = value ->> 'version', contents = value ->> 'sent'
+FROM json_each(?) JOIN entries ON entries.id = value ->> 'id'
+WHERE sent.entry = entries.id AND entries.sample = value ->> 'sample'
+AND entries.source = value ->> 'source' AND entries.facts != value ->> 'facts'
+AND sent.version = coalesce(overrides ->> 'version', facts ->> 'version', '')
+"""
 COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
+# Entries, each of several contents as often, as what it is to a menu then.
+APPS = """
+SELECT parts.*, coalesce(contents.title, base_id) AS titleId,
+coalesce(contents.kind, parts.kind) AS appKind,
+coalesce(contents.title_id, parts.title_id) AS ownId,
+coalesce(contents.number, parts.number) AS appNumber
+FROM parts LEFT JOIN contents ON others > 0 AND entry = id
+"""
 # What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
 # of a part is not known. And the ids of a page of a list that has each part once.
 MENU_PARTS = f"""
@@ -2819,12 +2880,12 @@ SELECT id, name, plain_name, {FILE_NAME} AS file_name,
 iif(type = 'url', source, NULL) AS link,
 icon, facts ->> 'icon' AS own_icon, facts ->> 'author' AS publisher, created_at,
 coalesce(overrides ->> 'description', facts ->> 'description') AS description,
-size AS downloadSize, file_type AS downloadExtension, base_id AS titleId,
-number AS appVersion, iif(version GLOB '*[^0-9]*', version, NULL) AS displayVersion,
-CASE kind WHEN 'update' THEN 'UPDATE' WHEN 'add-on' THEN 'DLC' ELSE 'BASE' END
-AS appType, iif(base_id IS NULL, NULL, CASE kind WHEN 'base' THEN base_id
-WHEN 'update' THEN substr(base_id, 1, 13) || '{ID_ENDINGS["update"]}' ELSE title_id END)
-AS appId, sort_name, surplus FROM parts WHERE +state = 'here' AND {SEEN}
+size AS downloadSize, file_type AS downloadExtension, titleId,
+appNumber AS appVersion, iif(version GLOB '*[^0-9]*', version, NULL) AS displayVersion,
+CASE appKind WHEN 'update' THEN 'UPDATE' WHEN 'add-on' THEN 'DLC' ELSE 'BASE' END
+AS appType, iif(titleId IS NULL, NULL, CASE appKind WHEN 'base' THEN titleId
+WHEN 'update' THEN substr(titleId, 1, 13) || '{ID_ENDINGS["update"]}' ELSE ownId END)
+AS appId, sort_name, surplus FROM ({APPS}) AS parts WHERE +state = 'here' AND {SEEN}
 AND file_type IN ({", ".join(map(repr, PACKAGES))})
 """
 MENU_ORDER = "surplus IS 'copy', sort_name, id"
@@ -2998,7 +3059,58 @@ def derived(row: Row) -> Row:
         "file_name": plain,
         "marked_name": cut_name(plain, MAX_CONSOLE_NAME_BYTES, f" ({row['id']})"),
         "file_key": plain.casefold(),
+        **content_counts(facts),
     }
+
+
+def content_counts(facts: Row) -> dict[str, int]:
+    """Return how many contents an entry has beside the main one, and how many in all
+    have no id."""
+    unknown = sum(facts.get("more", {}).values())
+    return {
+        "others": max(len(facts.get("contents", ())) + unknown - 1, 0),
+        "unknown": unknown,
+    }
+
+
+def contents_of(row: Row) -> list[Row]:
+    """Return the rows of the table of contents for an entry with several, of which the
+    main one is what an admin says it is."""
+    contents = []
+    for part in row["facts"].get("contents", ()):
+        own = title_facts(part["title_id"])
+        if part["title_id"] == row["title_id"]:
+            own = {"kind": row["kind"], "base_id": row["title"]}
+        if own.get("kind"):
+            of = {"entry": row["id"], "title": own["base_id"], "kind": own["kind"]}
+            number = int(part["version"] or 0)
+            contents.append({**of, "title_id": part["title_id"], "number": number})
+    return contents
+
+
+def write_contents(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Write the contents of entries that have several, or had."""
+    ids = json.dumps([row["id"] for row in rows])
+    db.execute(f"DELETE FROM contents WHERE entry IN {LISTED}", (ids,))
+    contents = [content for row in rows for content in contents_of(row)]
+    db.execute(
+        "INSERT OR IGNORE INTO contents SELECT value ->> 'entry', value ->> 'title',"
+        " value ->> 'kind', value ->> 'title_id', value ->> 'number' FROM json_each(?)",
+        (ENCODER.encode(contents),),
+    )
+
+
+def read_sent_better(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Let what was sent of entries be what is read of the same bytes now.
+    :param rows: of entries that are known, as they will be written."""
+    sent = []
+    for row in rows:
+        parts = contents_of(row) if row["others"] else [row] if row["title_id"] else []
+        version = {**row["facts"], **row["overrides"]}["version"]
+        contents = [[part["title_id"], part["number"]] for part in parts]
+        columns = {name: row[name] for name in ("id", "sample", "source", "facts")}
+        sent.append({**columns, "version": version, "sent": contents})
+    db.execute(READ_SENT_BETTER, (ENCODER.encode(sent),))
 
 
 def write_entries(
@@ -3017,6 +3129,8 @@ def write_entries(
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
     given = (ENCODER.encode(written),)
     met = db.execute(meeting, given).fetchall() if meeting else []
+    pairs = [*zip(rows, written, strict=True)]
+    read_sent_better(db, [new for old, new in pairs if "title" in old])
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -3025,6 +3139,8 @@ def write_entries(
         " subject, former)",
         given,
     )
+    if held := [new for old, new in pairs if new["others"] or old.get("others")]:
+        write_contents(db, held)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names | ages_changed(db, [row["subject"] for row in met]))
     for row in met:
@@ -3037,8 +3153,9 @@ def ages_changed(db: sqlite3.Connection, subjects: Sequence[str]) -> set[str]:
         return set()
     db.execute(COUNT, ("ages",))
     sql = f"SELECT plain_name FROM entries WHERE title IN {LISTED}"
-    sql += f" OR title = id AND sample IN {LISTED}"
-    return {name for (name,) in db.execute(sql, (json.dumps(subjects),) * 2)}
+    sql += f" OR title = id AND sample IN {LISTED} OR id IN"
+    sql += f" (SELECT entry FROM contents WHERE contents.title IN {LISTED})"
+    return {name for (name,) in db.execute(sql, (json.dumps(subjects),) * 3)}
 
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
@@ -3422,6 +3539,7 @@ def set_schema(db: sqlite3.Connection) -> None:
     adopt_schema(db)
     ids = [row["id"] for row in db.execute("SELECT id FROM entries ORDER BY rowid")]
     change_entries(db, dict.fromkeys(ids, {}))
+    db.execute(ADD_SENT_CONTENTS)
     db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0), ('ages', 0)")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -4381,8 +4499,9 @@ class Entries:
             WITH files AS (
                 SELECT *, first_value(id) OVER equal AS kept,
                 first_value(checksum) OVER equal AS kept_checksum, (
-                    SELECT name FROM entries AS base WHERE base.title = parts.title
-                    AND kind = 'base' AND state != 'gone'
+                    SELECT name FROM held JOIN entries AS base ON base.id = entry
+                    WHERE held.title = parts.title AND held.kind = 'base'
+                    AND held.state != 'gone'
                 ) AS base
                 FROM parts WHERE type = 'filepath' AND state = 'here' WINDOW equal AS
                 (PARTITION BY sample ORDER BY surplus NOT NULL, created_at, source)
@@ -4452,11 +4571,15 @@ class Entries:
         """Return of undecided titles from which `age` on they were seen before, and
         whether a file of them was `replaced` by another content since."""
         rows = self.database.rows(
-            "SELECT title, min(age) AS age,"
-            " max(length(former) > 16 AND former IS NOT sample) AS replaced"  # no id
+            "SELECT title, min(age) AS age, max(replaced) AS replaced FROM ("
+            " SELECT title, age, state, entries.subject,"
+            " length(former) > 16 AND former IS NOT sample AS replaced"  # no id
             " FROM entries INDEXED BY entries_former JOIN ages ON ages.subject = former"
-            " WHERE former NOT NULL AND age < ? AND state != 'gone'"
-            " AND entries.subject NOT IN (SELECT subject FROM ages) GROUP BY title",
+            " WHERE former NOT NULL"
+            " UNION ALL SELECT contents.title, age, state, contents.title, 0"
+            " FROM contents JOIN entries ON id = entry JOIN ages USING (subject)"
+            ") WHERE age < ? AND state != 'gone'"
+            " AND subject NOT IN (SELECT subject FROM ages) GROUP BY title",
             (max(TITLE_AGES),),
         )
         return {
@@ -4549,7 +4672,8 @@ class Entries:
             change_entries(db, read)
             set_states(db, states, self.database.time())
             # What was sent was another content.
-            db.execute(f"DELETE FROM sent WHERE entry IN {LISTED}", (json.dumps(anew),))
+            sql = f"DELETE FROM sent WHERE entry IN {LISTED} AND contents = '[]'"
+            db.execute(sql, (json.dumps(anew),))
 
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
@@ -4717,7 +4841,9 @@ class MenuParts:
 
     def of_titles(self, age: int, titles: Sequence[str]) -> list[Row]:
         """Return the parts of titles as MENU_PARTS has them: by name, copies last."""
-        of = "title IN (SELECT value FROM json_each(:titles)) AND type = 'filepath'"
+        these = "(SELECT value FROM json_each(:titles))"
+        of = f"titleId IN {these} AND type = 'filepath' AND (title IN {these} OR"
+        of += f" id IN (SELECT entry FROM contents WHERE contents.title IN {these}))"
         sql = f"SELECT found.*, {ICON_PATH} AS icon_path"
         sql += f" FROM ({MENU_PARTS} AND {of} AND appId NOT NULL) AS found {MENU_ICONS}"
         values = {"age": age, "titles": json.dumps(titles)}
@@ -4739,8 +4865,8 @@ class MenuParts:
 
     def titles_with(self, add_on: str, age: int) -> list[str]:
         """Return the titles that have an add-on with this id."""
-        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN}"
-        sql += " AND title_id = :id ->> '$'"
+        sql = f"SELECT DISTINCT titleId AS title FROM ({APPS}) AS parts WHERE {SEEN}"
+        sql += " AND appKind = 'add-on' AND ownId = :id ->> '$'"
         rows = self.database.rows(sql, {"age": age, "id": json.dumps(add_on)})
         return [row["title"] for row in rows]
 
@@ -5014,9 +5140,9 @@ class Clients:
             self.progress.drop(item)
         if status == "completed":
             db.execute(
-                "INSERT OR REPLACE INTO sent SELECT id, ?, version, coalesce("
-                "(SELECT id FROM keys WHERE keys.id = ? AND is_device), ''), ?"
-                " FROM parts WHERE id = ?",
+                f"INSERT OR REPLACE INTO sent SELECT id, ?, version, {SENT_CONTENTS},"
+                " coalesce((SELECT id FROM keys WHERE keys.id = ? AND is_device), ''),"
+                " ? FROM parts WHERE id = ?",
                 (row["sender"], report.get("key"), columns["ended_at"], row["entry"]),
             )
         return {**row, **columns}
@@ -5206,16 +5332,18 @@ class Queue:
 
     def sent(self, account: int) -> list[Row]:
         """Return what the account has sent, and anybody to a device that the account
-        may send to: entry, version, device, the sender's name and time."""
-        return self.database.rows(
-            "SELECT entry, sent.version, nullif(device, '') AS device, accounts.name AS"
-            " account, sent_at FROM sent JOIN accounts ON accounts.id = account"
+        may send to: entry, version, contents, device, the sender's name and time."""
+        rows = self.database.rows(
+            "SELECT entry, sent.version, contents, nullif(device, '') AS device,"
+            " accounts.name AS account, sent_at FROM sent"
+            " JOIN accounts ON accounts.id = account"
             f" JOIN parts ON parts.id = entry WHERE {SEEN_BY}"
             " AND (account = :account OR device IN (SELECT id FROM keys WHERE is_device"
             f" AND (account = :account OR shared AND {VIEWER} = {EVERYTHING})))"
             " ORDER BY sent_at, entry, sent.version",
             {"account": account},
         )
+        return [{**row, "contents": json.loads(row["contents"])} for row in rows]
 
     def sent_version(self) -> str:
         """Return a text that changes when anything was sent, or is forgotten."""

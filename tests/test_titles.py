@@ -235,7 +235,18 @@ def test_a_bad_kind_or_base_is_refused(
 OFFERS: dict[str, dict[str, str | None]] = {
     "two bases": {
         f"A [{BASE}][v0].nsp": "copy",
-        f"A [{BASE}][v65536].xci": None,
+        f"A [{BASE}][v65536].nsz": None,
+    },
+    "a game, and a cartridge that has an update too": {
+        f"A [{BASE}][v0].nsp": None,
+        f"A [{BASE}][v9].xci": None,
+        f"A [{UPDATE}][v9].nsp": None,
+        f"A [{UPDATE}][v8].nsp": "superseded",
+    },
+    "packages with several contents": {
+        f"A [{BASE}] [v9] (1G+1U).nsp": None,
+        f"A [{BASE}] [v8] (1G+1U).xci": "copy",
+        f"A [{BASE}] [v8] (1G+1U+1D).xci": None,  # it is not known which add-on
     },
     "bases of one version": {  # each file is larger than the one before
         f"A [{BASE}].nsp": "copy",
@@ -334,6 +345,7 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     titles.finish(anna)
     titles.store.queue.clear(anna, "9999", ())
     row = {"entry": entry, "version": "65536", "device": None}
+    row["contents"] = [[UPDATE, 65536]]
     row |= {"account": "anna", "sent_at": catalogd.stamp(clock.now)}
     assert signed_in.get("/web/changes").json["sent"] == [row]
     newer = titles.library.folder / f"A [{UPDATE}][v131072].nsp"
@@ -343,9 +355,38 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     titles.finish(anna)
     rows = signed_in.get("/web/changes").json["sent"]
     assert [row["version"] for row in rows] == ["131072", "65536"]
-    titles.library.add(newer.name, b"a better dump")  # which nobody has sent
+    titles.library.add(newer.name, b"a better dump")  # of the same content
     titles.scanner.scan()
-    assert signed_in.get("/web/changes").json["sent"] == []
+    assert signed_in.get("/web/changes").json["sent"] == rows
+
+
+def test_what_was_sent_of_a_file_without_an_id_was_its_bytes(
+    titles: Titles, anna: int
+) -> None:
+    titles.add("A.nsp")
+    titles.store.queue.send(anna, titles.id("A"))
+    titles.finish(anna)
+    titles.library.add("A.nsp", b"another game")
+    titles.scanner.scan()
+    assert titles.store.queue.sent(anna) == []
+
+
+def test_what_is_read_better_in_a_file_was_sent_then(
+    titles: Titles, anna: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = {"name": "A", "description": "", "version": ""}
+    with monkeypatch.context() as patched:
+        patched.setattr(catalogd, "file_facts", lambda *file: {**older})
+        patched.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION - 1)
+        titles.add(f"A [{BASE}] [v131072] (1G+1U).nsp")
+        titles.store.queue.send(anna, titles.id("A"))
+        titles.finish(anna)
+    catalogd.Scanner(titles.store, titles.scanner.settings).scan()
+    [sent] = titles.store.queue.sent(anna)
+    assert (sent["version"], sent["contents"]) == (
+        "131072",
+        [[BASE, 0], [UPDATE, 131072]],
+    )
 
 
 def test_many_entries_are_sent_title_after_title(
