@@ -12101,7 +12101,9 @@ WORDS = {
         "homebrew": {"one": "homebrew", "other": "{count} homebrew files"},
         "link": {"one": "link", "other": "{count} links"},
         "file": {"one": "file", "other": "{count} files"},
+        "unknown": {"one": "one more content", "other": "{count} more contents"},
     },
+    "inOneFile": "{contents}, in one file",
     "searchWords": {
         "update": "update patch",
         "add-on": "dlc add on addon",
@@ -12592,8 +12594,14 @@ JS = r""""use strict";
  *   size: number, created_at: string, file_type?: string, kind?: Kind,
  *   base_id?: string, title_id?: string, version?: string, patch?: number,
  *   author?: string, complete?: boolean, icon?: string, part?: "superseded" | "copy",
+ *   contents?: {title_id: string, kind: Kind | null, version: string}[],
+ *   more?: Record<string, number>, isGuest?: boolean,
  * }} Entry as in the list, where what is unknown is absent. One with `part` is not
- * offered: a newer update or a larger copy replaces it */
+ * offered: a newer update or a larger copy replaces it. One with several contents has
+ * those with an id, and `more` the numbers of others, by kind. One that is another
+ * title's, but has contents of this one, is a guest */
+/** @typedef {{id: string, title: string, kind: Kind, number: number}} Content of an
+ * entry: its title id, its title's and the number of its version */
 /** @typedef {{
  *   id: string, name: string, source: string, size: number, created_at: string,
  *   created_by: string, metadata: Record<string, any>,
@@ -12630,9 +12638,10 @@ JS = r""""use strict";
  * }} QueueItem of the entry with the id `entry`; speed is in bytes per second, and
  * `device` null where any client of the account may take it */
 /** @typedef {{
- *   entry: string, version: string, device: string | null, account: string,
- *   sent_at: string,
- * }} Delivery of an entry; clearing the queue does not change it */
+ *   entry: string, version: string, contents: [string, number][],
+ *   device: string | null, account: string, sent_at: string,
+ * }} Delivery of an entry, with title id and number of each content that has one;
+ * clearing the queue does not change it */
 /** @typedef {Coded & {
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
@@ -14163,10 +14172,56 @@ function compareParts(a, b) {
 const titlesOf = memo(
   /** @param {Entry[]} entries */
   entries => {
-    const groups = groupBy(entries, entry => entry.base_id || entry.id);
+    const all = entries.flatMap(entry => [entry, ...guestsOf(entry)]);
+    const groups = groupBy(all, titleOf);
     return Array.from(groups, ([id, parts]) => makeTitle(id, parts.sort(compareParts)));
   },
 );
+
+function titleOf(/** @type {Entry} */ {base_id: base, id}) {
+  return base || id;
+}
+
+/** What an entry is to its other titles: that of the second game of a cartridge.
+ * @param {Entry} entry
+ * @returns {Entry[]} */
+function guestsOf(entry) {
+  if (!entry.contents) return [];
+  const others = heldBy(entry).filter(({title}) => title !== titleOf(entry));
+  const first = (a, b) => KIND_PLACES[b.kind] - KIND_PLACES[a.kind];
+  const mains = new Map(others.sort(first).map(content => [content.title, content]));
+  return Array.from(mains.values(), ({id, title, kind, number}) => {
+    const patch = Math.floor(number / 65536);
+    return {...entry, title_id: id, base_id: title, kind, patch, isGuest: true};
+  });
+}
+
+/** The contents of an entry that have an id of a game.
+ * @param {Entry} entry
+ * @returns {Content[]} */
+function heldBy(entry) {
+  const {title_id: own, base_id: base, kind, version, contents} = entry;
+  const main = {title_id: own || "", kind: kind || null, version: version || ""};
+  const all = contents || (own && base ? [main] : []);
+  return all.flatMap(({title_id: id, kind: told, version: text}) => {
+    const isMain = id === own;
+    const part = isMain ? kind : told;
+    const title = isMain ? titleOf(entry) : part && baseOf(id, part);
+    const number = /^\d+$/.test(text) ? Number(text) : 0;
+    return part && title ? [{id, title, kind: part, number}] : [];
+  });
+}
+
+/** The title id of the game that an update or an add-on is of. */
+function baseOf(id, kind) {
+  const digit = parseInt(id[12], 16) - (kind === "add-on" ? 1 : 0);
+  return `${id.slice(0, 12)}${digit.toString(16).toUpperCase()}000`;
+}
+
+/** The contents of a title that are in its part. */
+function contentsIn(/** @type {Entry} */ part) {
+  return heldBy(part).filter(({title}) => title === titleOf(part));
+}
 
 /** @param {Entry[]} parts
  * @returns {Title} */
@@ -14178,7 +14233,7 @@ function makeTitle(id, parts) {
     name,
     kind: titleKind(parts[0]),
     parts,
-    size: totalSize(parts.filter(isCurrent)),
+    size: totalSize(fewest(parts.filter(isCurrent))),
     created_at:
       parts
         .map(part => part.created_at)
@@ -14260,7 +14315,8 @@ function facetsOf({kind, type, state: place, file_type: fileType = ""}) {
 const titlesById = memo(titles => {
   const byId = new Map();
   for (const title of titles) {
-    for (const part of title.parts) byId.set(part.id, title);
+    for (const part of title.parts)
+      if (!part.isGuest || !byId.has(part.id)) byId.set(part.id, title);
     byId.set(title.id, title);
   }
   return byId;
@@ -14301,14 +14357,18 @@ function workOutStatus({parts}, known) {
   const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
   const offered = parts.filter(isCurrent);
   const here = offered.filter(part => part.state === "here");
-  const unsent = here.filter(part => !deliveryOf(part, known.sent));
+  const isSent = key => known.sent.has(key);
+  const unsent = fewest(here, isSent);
   const found = new Set(ofParts.values());
-  const isComplete = offered.every(part => ofParts.get(part.id) === "completed");
+  const needed = fewest(offered);
+  const isComplete =
+    needed.every(part => ofParts.get(part.id) === "completed") ||
+    (needed.some(part => part.contents) && !fewest(offered, isSent).length);
   const first = FIRST_STATUSES.find(status => found.has(status));
   return {
     status: first || (isComplete ? "completed" : ""),
     ofParts,
-    toSend: unsent.length ? unsent : here,
+    toSend: unsent.length ? unsent : fewest(here),
     away: here.length === offered.length ? "" : here.length ? "partly" : "offline",
     isSent: parts.some(part => known.sent.has(part.id)),
     hasNewer: hasNewer(parts, known.sent),
@@ -14330,18 +14390,116 @@ function statusOfPart(part, {sent, items, queueing}) {
  * @param {Entry[]} parts
  * @param {Map<string, Delivery>} sent */
 function hasNewer(parts, sent) {
-  const patches = parts.filter(part => sent.has(part.id)).map(part => part.patch || 0);
-  const latest = Math.max(-1, ...patches);
-  return (
-    latest >= 0 &&
-    parts.some(
-      part =>
-        !part.part &&
-        part.kind !== "add-on" &&
-        !deliveryOf(part, sent) &&
-        ((part.patch || 0) > latest || sent.has(part.id)),
-    )
+  const levels = parts.flatMap(part => [
+    ...(sent.has(part.id) && !contentsIn(part).length ? levelsIn(part) : []),
+    ...contentsIn(part)
+      .filter(({id, kind}) => kind !== "add-on" && sent.has(id))
+      .map(({id}) => numberSent(id, sent)),
+  ]);
+  const latest = levels.length ? Math.max(...levels) : Infinity;
+  return parts.some(
+    part =>
+      !part.part &&
+      part.kind !== "add-on" &&
+      !deliveryOf(part, sent) &&
+      (sent.has(part.id) || Math.max(...levelsIn(part)) > latest),
   );
+}
+
+/** The numbers of the versions of the game and of its updates that are in a part.
+ * @param {Entry} part */
+function levelsIn(part) {
+  const contents = contentsIn(part).filter(({kind}) => kind !== "add-on");
+  if (!contents.length) return [(part.patch || 0) * 65536];
+  return contents.map(({number}) => number);
+}
+
+/** The number of the newest content with an id that was sent.
+ * @param {Map<string, Delivery>} sent */
+function numberSent(id, sent) {
+  const delivery = sent.get(id);
+  const pairs = delivery ? delivery.contents : [];
+  return Math.max(-1, ...pairs.filter(pair => pair[0] === id).map(pair => pair[1]));
+}
+
+/** What sending a part brings to a device, as keys of what was sent: its contents, or
+ * the file itself where they are not known.
+ * @param {Entry} part */
+function broughtBy(part) {
+  const keys = contentsIn(part).map(({id, number}) => versionKey(id, String(number)));
+  const isKnown = keys.length && !part.more;
+  return isKnown ? keys : [...keys, versionKey(part.id, part.version)];
+}
+
+/** What a device needs of these parts: the newest of each content, of the update only
+ * what is newer than the game, and files whose contents are not known.
+ * @param {Entry[]} parts */
+function neededOf(parts) {
+  const newest = new Map();
+  for (const {id, kind, number} of parts.flatMap(contentsIn))
+    if (number >= (newest.has(id) ? newest.get(id).number : 0))
+      newest.set(id, {kind, number});
+  const bases = [...newest.values()].filter(({kind}) => kind === "base");
+  const least = Math.max(-1, ...bases.map(({number}) => number));
+  const keys = [...newest]
+    .filter(([, {kind, number}]) => kind !== "update" || number >= least)
+    .map(([id, {number}]) => versionKey(id, String(number)));
+  const own = parts.flatMap(part => broughtBy(part).slice(contentsIn(part).length));
+  return [...keys, ...own];
+}
+
+const MAX_PACKS = 8; // of several contents, of which all choices are compared
+
+/** The parts that bring what a device needs in the fewest bytes, and then files.
+ * @param {Entry[]} parts
+ * @param {(key: string) => boolean} [isSent] what it has, nothing without */
+function fewest(parts, isSent) {
+  const isMissing = key => !isSent || !isSent(key);
+  if (!parts.some(part => part.contents))
+    return isSent ? parts.filter(part => broughtBy(part).some(isMissing)) : parts;
+  const needed = neededOf(parts).filter(isMissing);
+  const isNeeded = key => needed.includes(key);
+  const useful = parts.filter(part => broughtBy(part).some(isNeeded));
+  const worth = part => broughtBy(part).filter(isNeeded).length;
+  const packs = useful
+    .filter(part => part.contents)
+    .sort((a, b) => worth(b) - worth(a))
+    .slice(0, MAX_PACKS);
+  let best = useful;
+  for (let choice = 0; choice < 2 ** packs.length; choice++) {
+    const chosen = packs.filter((_, index) => (choice >> index) & 1);
+    const all = completed(chosen, useful, needed, packs);
+    if (all && compareCosts(all, best) < 0) best = all;
+  }
+  return parts.filter(part => best.includes(part));
+}
+
+/** Packs, with the smallest other part for each key that they do not bring. Undefined
+ * where there is none.
+ * @param {Entry[]} chosen
+ * @param {Entry[]} parts
+ * @param {string[]} needed
+ * @param {Entry[]} packs */
+function completed(chosen, parts, needed, packs) {
+  const all = new Set(chosen);
+  const brought = new Set(chosen.flatMap(broughtBy));
+  const singles = parts
+    .filter(part => !packs.includes(part))
+    .sort((a, b) => a.size - b.size);
+  for (const key of needed) {
+    if (brought.has(key)) continue;
+    const part = singles.find(single => broughtBy(single).includes(key));
+    if (!part) return undefined;
+    all.add(part);
+    broughtBy(part).forEach(other => brought.add(other));
+  }
+  return [...all];
+}
+
+/** @param {Entry[]} a
+ * @param {Entry[]} b */
+function compareCosts(a, b) {
+  return totalSize(a) - totalSize(b) || a.length - b.length;
 }
 
 /** Whether no other part replaces it. */
@@ -14353,23 +14511,30 @@ function isCurrent(/** @type {Entry} */ part) {
  * @param {Entry} part
  * @param {Map<string, Delivery>} sent */
 function deliveryOf(part, sent) {
-  return sent.get(versionKey(part.id, part.version));
+  const deliveries = broughtBy(part).map(key => sent.get(key));
+  return deliveries.every(Boolean) ? deliveries[0] : undefined;
 }
 
 function versionKey(id, version = "") {
   return `${id} ${version}`;
 }
 
-/** What was sent to a device, or by the account, by the entry's id and `versionKey`. */
+/** What was sent to a device, or by the account, by the entry's id, by that of each
+ * content (the newest), and by the `versionKey` of both. */
 const deliveriesTo = memo(
   /** @param {Delivery[]} deliveries */
   (deliveries, device) => {
     const sent = new Map();
     for (const delivery of deliveries)
-      if (!device || [device, null].includes(delivery.device))
+      if (!device || [device, null].includes(delivery.device)) {
         sent
           .set(delivery.entry, delivery)
           .set(versionKey(delivery.entry, delivery.version), delivery);
+        for (const [id, number] of delivery.contents) {
+          sent.set(versionKey(id, String(number)), delivery);
+          if (numberSent(id, sent) <= number) sent.set(id, delivery);
+        }
+      }
     return sent;
   },
 );
@@ -14581,10 +14746,15 @@ function versionText(/** @type {Entry} */ {version = "", patch, kind}) {
 /** What a title consists of beside its base, or else the version of that. */
 function contentsOf(/** @type {Title} */ {parts}) {
   const offered = parts.filter(isCurrent);
-  const updates = offered.filter(part => part.kind === "update");
-  const addOns = offered.filter(part => part.kind === "add-on").length;
+  const updates = offered.flatMap(part => [
+    ...(part.kind === "update" ? [part.patch || 0] : []),
+    ...contentsIn(part)
+      .filter(({kind}) => kind === "update")
+      .map(({number}) => Math.floor(number / 65536)),
+  ]);
+  const addOns = countKinds(offered)["add-on"];
   const texts = [
-    updates.length > 0 && patchText(updates[0].patch),
+    updates.length > 0 && patchText(Math.max(...updates)),
     addOns > 0 && WORDS.addOns(addOns),
   ];
   return joinFacts(texts) || versionText(parts[0]) || fileTypeOf(parts[0]);
@@ -14607,15 +14777,42 @@ function addOnText(number) {
   return number ? WORDS.addOn(String(number)) : WORDS.kinds["add-on"];
 }
 
-/** Such as "game, update and 2 add-ons".
- * @param {{kind?: string, type: string}[]} parts */
+/** @typedef {Entry | {
+ *   type: string, id?: undefined, kind?: undefined, title_id?: undefined,
+ *   contents?: undefined, more?: undefined,
+ * }} Counted an entry, or a file that is gone */
+
+/** Such as "game, update and 2 add-ons", which one file may have.
+ * @param {Counted[]} parts */
 function countParts(parts) {
-  const kinds = groupBy(parts, kindOf);
-  const texts = Array.from(kinds, ([kind, {length}]) => WORDS.counted[kind](length));
-  return LIST.format(texts);
+  const counts = Object.entries(countKinds(parts));
+  const text = LIST.format(counts.map(([kind, count]) => WORDS.counted[kind](count)));
+  const isOne = parts.length === 1 && (parts[0].contents || parts[0].more);
+  return isOne ? WORDS.inOneFile(text) : text;
 }
 
-/** @param {{kind?: string, type: string}} part */
+/** How many contents of each kind are in these parts, each once.
+ * @param {Counted[]} parts
+ * @returns {Record<string, number>} */
+function countKinds(parts) {
+  const counts = /** @type {Record<string, number>} */ ({});
+  const known = new Set();
+  const count = (key, kind, number) => {
+    if (!known.has(key)) counts[kind] = (counts[kind] || 0) + number;
+    known.add(key);
+  };
+  parts.forEach((part, index) => {
+    const own = part.id || index;
+    const contents = part.contents ? contentsIn(part) : [];
+    for (const {id, kind} of contents) count(id, kind, 1);
+    for (const [kind, number] of Object.entries(part.more || {}))
+      count(`${own} ${kind}`, kind, number);
+    if (!part.contents && !part.more) count(part.title_id || own, kindOf(part), 1);
+  });
+  return counts;
+}
+
+/** @param {{kind?: string, type?: string}} part */
 function kindOf({kind, type}) {
   return kind || (type === "url" ? "link" : "file");
 }
@@ -16098,7 +16295,7 @@ function renderOpenTitle(/** @type {Title} */ title) {
 /** What it has, when it came, to which devices it was sent last, when and by whom and,
  * for an admin, from which age on children see it. */
 function titleFacts(/** @type {Title} */ title) {
-  const {id, parts, size} = title;
+  const {id, parts} = title;
   const isKnown = state.account.admin && state.ages;
   const ids = new Set(parts.map(part => part.id));
   const own = state.sent.filter(({entry}) => ids.has(entry)); // the last one last
@@ -16109,7 +16306,7 @@ function titleFacts(/** @type {Title} */ title) {
     return h.div(null, joinFacts(facts));
   });
   return [
-    ["contents", joinFacts([countParts(parts.filter(isCurrent)), sizeOf({size})])],
+    ["contents", partsText(fewest(parts.filter(isCurrent)))],
     ["added", formatAge(parts[0].created_at)],
     ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
     ...(isKnown

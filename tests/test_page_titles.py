@@ -27,8 +27,18 @@ STATUS = """([ids, away, sent, items, queueing]) => {
 }"""
 
 
-def sent(entry: str, version: str = "1", device: str | None = "tv") -> dict[str, Any]:
-    return {"entry": entry, "version": version, "device": device, "sent_at": ""}
+def sent(
+    entry: str, version: str = "1", device: str | None = "tv", **numbers: int
+) -> dict[str, Any]:
+    """A delivery. `numbers` are those of its contents, by a letter: see IDS."""
+    contents = [[IDS[letter], number] for letter, number in numbers.items()]
+    facts = {"device": device, "sent_at": "", "contents": contents}
+    return {"entry": entry, "version": version, **facts}
+
+
+IDS = {"b": "0100AAAABBBB0000", "u": "0100AAAABBBB0800", "d": "0100AAAABBBB1001"}
+IDS |= {"o": "0100AAAABBBC0000"}
+LETTER_KINDS = {"b": "base", "u": "update", "d": "add-on", "o": "base"}
 
 
 def item(entry: str, status: str, **more: Any) -> dict[str, Any]:
@@ -307,3 +317,88 @@ def test_sizes_in_sentences_are_written_as_the_language_does(
     told = "texts => texts.map(message => sentence({message}))"
     texts = ["1.5 GB", "700 B", "1942", "Room for 1.5 GB"]  # names may be numbers
     assert speaking("de").evaluate(told, texts) == ["1,5 GB", *texts[1:]]
+
+
+CONTENTS = """([entries, sent]) => {
+  const titles = titlesOf(entries);
+  const known = {
+    sent: deliveriesTo(sent, "tv"), items: itemsByEntry([], "tv"), queueing: new Set(),
+  };
+  return titles.map(title => {
+    const status = workOutStatus(title, known);
+    const parts = status.toSend.map(({id}) => id).join(" ");
+    const texts = [contentsOf(title), countParts(title.parts), status.status];
+    return [parts, ...texts, status.hasNewer ? "newer" : ""];
+  });
+}"""
+
+
+def entry(name: str, size: int, unknown: int = 0, **numbers: int) -> dict[str, Any]:
+    """An entry of the list, with contents of these versions: see IDS."""
+    contents = [
+        {"title_id": IDS[letter], "kind": LETTER_KINDS[letter], "version": f"{number}"}
+        for letter, number in numbers.items()
+    ]
+    facts: dict[str, Any] = {**contents[0], "base_id": IDS["b"], "patch": 0}
+    facts |= {"id": name, "name": name, "size": size, "state": "here"}
+    facts |= {"type": "filepath", "created_at": "", "file_type": "nsp"}
+    if len(contents) + unknown > 1:
+        facts["contents"] = contents
+    return facts | ({"more": {"unknown": unknown}} if unknown else {})
+
+
+TWO = 131072
+GAME_ALONE = entry("game", 20, b=0)
+OTHERS = [entry("update", 3, u=TWO), entry("dlc", 2, d=0)]
+PACK = entry("pack", 24, b=0, u=TWO, d=0)
+SENT_GAME = sent("game", b=0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "deliveries", "expected"),
+    [
+        ([PACK], [], "pack|Update 2 · 1 add-on|game, update and add-on, in one file||"),
+        # The fewest bytes: one file of 24, or three of 25.
+        ([GAME_ALONE, *OTHERS, PACK], [], "pack"),
+        ([GAME_ALONE, *OTHERS, {**PACK, "size": 26}], [], "game update dlc"),
+        # Then the fewest files.
+        ([GAME_ALONE, *OTHERS, {**PACK, "size": 25}], [], "pack"),
+        # What is missing on the device.
+        ([GAME_ALONE, *OTHERS, PACK], [SENT_GAME], "update dlc|Update 2 · 1 add-on"),
+        ([GAME_ALONE, PACK], [SENT_GAME], "pack"),
+        ([PACK], [sent("x", b=0, u=TWO, d=0)], "pack||completed"),
+        ([PACK], [sent("x", b=0, u=1, d=0)], "pack|newer"),
+        ([PACK, *OTHERS], [sent("x", b=0)], "update dlc|newer"),
+        # What is newer than in the file.
+        ([PACK, entry("new", 3, u=TWO * 2)], [], "pack new|Update 4 · 1 add-on"),
+        ([entry("card", 20, b=TWO * 2, d=0), OTHERS[0]], [], "card"),
+        # A file with contents that are not known is left out if it was sent itself.
+        (
+            [GAME_ALONE, entry("p", 30, 2, b=0)],
+            [SENT_GAME],
+            "p|game and 2 more contents",
+        ),
+        ([GAME_ALONE, entry("p", 30, 2, b=0)], [], "p"),
+        ([entry("p", 30, 2, b=0)], [sent("p", "0", b=0)], "p||completed"),
+        # Two games of one cartridge are two titles.
+        ([entry("card", 9, b=0, o=0)], [], "card|NSP|game, in one file||"),
+        ([entry("card", 9, b=0, o=0)], [sent("x", b=0)], "card||completed"),
+        ([entry(f"{n}", 9, b=0, u=n) for n in range(12)], [], "11"),
+    ],
+)
+def test_the_contents_of_files_are_those_of_titles(
+    script: Any,
+    entries: list[dict[str, Any]],
+    deliveries: list[dict[str, Any]],
+    expected: str,
+) -> None:
+    first, *_ = script.evaluate(CONTENTS, [entries, deliveries])
+    parts, *others = expected.split("|")
+    assert first[0] == parts
+    assert {*others} <= {*first} or "|".join(first) == expected
+
+
+def test_a_cartridge_with_two_games_is_part_of_both_titles(script: Any) -> None:
+    card = entry("card", 9, b=0, o=0)
+    both = script.evaluate(CONTENTS, [[card], [sent("x", b=0)]])
+    assert [title[3] for title in both] == ["completed", ""]

@@ -697,3 +697,69 @@ def test_the_cost_of_add_ons_of_a_title_grows_no_faster_than_their_number(
     few = steps(store, lambda: add_and_send("A", BASE, 100))
     many = steps(store, lambda: add_and_send("B", OTHER_BASE, 1000))
     assert many < 25 * few
+
+
+# Contents of files
+
+
+OTHER = "0100CCCCBBBB0000"
+CARD = f"A [{BASE}][v9] + B [{OTHER}][v0].xci"
+
+
+def test_a_cartridge_of_two_games_is_seen_from_the_stricter_age(titles: Titles) -> None:
+    titles.add(CARD, "C.nsp")
+    entries = titles.store.entries
+
+    def seen(age: int) -> list[str]:
+        return [row["name"] for row in json.loads(entries.list_json(age))]
+
+    entries.set_ages([BASE], 7)
+    assert seen(16) == []
+    entries.set_ages([OTHER], 12)
+    assert (seen(7), seen(12)) == ([], ["A + B"])
+    entries.set_ages([OTHER], 3)
+    assert seen(7) == ["A + B"]
+    entries.set_ages([BASE], None)
+    assert seen(16) == []
+
+
+def test_a_file_brings_the_base_and_the_newest_update_to_its_title(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.add(CARD, f"B [{OTHER[:-3]}800][v1].nsp", f"A [{UPDATE}][v8].nsp")
+    assert tidied(signed_in) == [("superseded", "A - Update 0")]
+
+
+def test_the_contents_of_a_file_change_with_its_name(titles: Titles) -> None:
+    titles.add(CARD)
+    sql = "SELECT title_id, number FROM contents ORDER BY title_id"
+    rows = [{"title_id": BASE, "number": 0}, {"title_id": UPDATE, "number": 9}]
+    more = [{"title_id": OTHER, "number": 0}]
+    assert titles.store.database.rows(sql) == rows + more
+    entry = titles.id("A + B")
+    titles.store.entries.edit(entry, {"base_id": OTHER})  # of the main one alone
+    titles_of = "SELECT title FROM contents WHERE title_id = ?"
+    assert titles.store.database.value(titles_of, (BASE,)) == OTHER
+    os.rename(titles.library.folder / CARD, titles.library.folder / "A.xci")
+    titles.scanner.scan()
+    assert titles.store.database.rows(sql) == []
+    assert titles.page()[0]["id"] == entry
+
+
+def test_menus_have_a_file_for_each_of_its_contents(titles: Titles) -> None:
+    titles.add(CARD, f"A [{UPDATE}][v8].nsp", f"A [{BASE}] [v9] (1G+1U+1D).nsp")
+    menus = titles.store.entries.menus
+    parts = menus.of_titles(catalogd.EVERYTHING, [OTHER])
+    assert [(part["appId"], part["appType"]) for part in parts] == [(OTHER, "BASE")]
+    parts = menus.of_titles(catalogd.EVERYTHING, [BASE])
+    updates = sorted(part["appVersion"] for part in parts if part["appId"] == UPDATE)
+    assert updates == [8, 9, 9]
+    assert len([part for part in parts if part["appId"] == BASE]) == 2
+    titles.add(f"A [{BASE}] + D [{ADD_ON}].xci")
+    assert menus.titles_with(ADD_ON, catalogd.EVERYTHING) == [BASE]
+
+
+def test_contents_without_a_game_are_none(titles: Titles) -> None:
+    titles.add("A [05A1B2C3D4E5F000] + B [0100AAAABBBB0000].nsp")
+    sql = "SELECT title_id FROM contents"
+    assert titles.store.database.rows(sql) == [{"title_id": BASE}]
