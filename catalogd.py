@@ -2364,10 +2364,10 @@ CREATE TABLE contents (                -- with an id, of entries with several
 
 CREATE INDEX contents_title ON contents (title, kind, title_id, number);
 
--- The contents of all entries.
-CREATE VIEW held AS SELECT id AS entry, title, kind, title_id, number, state
+-- The contents of all entries. "+": they are found by title, not by state.
+CREATE VIEW held AS SELECT id AS entry, title, kind, title_id, number, +state AS state
 FROM entries WHERE others = 0 UNION ALL
-SELECT entry, contents.title, contents.kind, contents.title_id, contents.number, state
+SELECT entry, contents.title, contents.kind, contents.title_id, contents.number, +state
 FROM contents JOIN entries ON id = entry;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);

@@ -763,3 +763,14 @@ def test_contents_without_a_game_are_none(titles: Titles) -> None:
     titles.add("A [05A1B2C3D4E5F000] + B [0100AAAABBBB0000].nsp")
     sql = "SELECT title_id FROM contents"
     assert titles.store.database.rows(sql) == [{"title_id": BASE}]
+
+
+def test_a_title_that_became_part_of_a_file_tells_from_which_age_it_was_seen(
+    titles: Titles,
+) -> None:
+    titles.add(CARD)
+    titles.store.entries.set_ages([BASE], 7)
+    former = {OTHER: {"age": 7, "replaced": False}}
+    assert titles.store.entries.former_ages() == former
+    titles.store.entries.set_ages([OTHER], 3)
+    assert titles.store.entries.former_ages() == {}
