@@ -2816,12 +2816,15 @@ WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN
 # a scan where others are of it: nobody gave them an age. A content that was not read
 # before has what its entry was given.
 MEET_AGES = """
-INSERT INTO ages SELECT iif(title = id, sample, title) AS new, max(age) FROM (
-    SELECT value ->> 'id' AS id, value ->> 'title' AS title,
-        value ->> 'sample' AS sample FROM json_each(?)
-) AS entry JOIN ages ON ages.subject IN (
-    sample, (SELECT id FROM entries WHERE id = entry.id AND sample IS NULL)
-) WHERE ages.subject != new AND {}
+WITH entry AS MATERIALIZED (  -- the others are looked up of these alone
+    SELECT id, title, sample, iif(title = id, sample, title) AS new, age FROM (
+        SELECT value ->> 'id' AS id, value ->> 'title' AS title,
+            value ->> 'sample' AS sample FROM json_each(?)
+    ) AS given JOIN ages ON ages.subject IN (
+        sample, (SELECT id FROM entries WHERE id = given.id AND sample IS NULL)
+    ) WHERE ages.subject != new
+)
+INSERT INTO ages SELECT new, max(age) FROM entry WHERE {}
 GROUP BY new ON CONFLICT DO {} RETURNING subject, age
 """
 FOUND_BY_SCAN = MEET_AGES.format(
