@@ -4006,7 +4006,7 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
         write_private(copy, backup)
         ended = check_backup(copy, backup.name)
         if is_there := os.path.exists(path):
-            keep(path, kept)
+            set_aside(path, kept)
         # What SQLite has beside a database that was moved away, or that it cannot read.
         for end in ("-wal", "-shm", "-journal"):
             with contextlib.suppress(FileNotFoundError):
@@ -4033,7 +4033,7 @@ def check_backup(copy: str, name: str) -> int:
         raise Problem(message) from problem
 
 
-def keep(path: str, kept: str) -> None:
+def set_aside(path: str, kept: str) -> None:
     """Copy a database that no service uses. SQLite writes what its -wal has into it,
     and removes that: it must not lie beside another database.
 
@@ -5694,16 +5694,15 @@ class Tree:
         except OSError as error:
             if is_top:
                 raise
-            self._note_unread(path, error)
+            self._add_unread(path, error)
             return []
 
-    def _note_unread(self, path: str, error: OSError) -> None:
+    def _add_unread(self, path: str, error: OSError) -> None:
         is_gone = isinstance(error, (FileNotFoundError, NotADirectoryError))
-        note = self._note_above if is_gone else self.unreadable.add
-        note(path)
+        (self._name_above if is_gone else self.unreadable.add)(path)
 
-    def _note_above(self, path: str) -> None:
-        """Note on which volume the folder is above what was removed: its disk may have
+    def _name_above(self, path: str) -> None:
+        """Name the volume again of the folder above what was removed: its disk may have
         been pulled, also in the middle of this walk."""
         self.volumes.pop(path, None)
         above = os.path.dirname(path)
@@ -5712,7 +5711,7 @@ class Tree:
         except OSError:
             if above == self.library_folder:
                 raise
-            self._note_above(above)
+            self._name_above(above)
 
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
         with os.scandir(path) as iterator:
@@ -5781,7 +5780,7 @@ class Tree:
             if not now.st_ino:  # as on Windows
                 now = os.stat(item.path, follow_symlinks=False)
         except OSError as error:
-            self._note_unread(item.path, error)
+            self._add_unread(item.path, error)
             return
         inode = now.st_ino & MAX_INTEGER
         facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
@@ -6548,10 +6547,10 @@ class FileUses:
         self._failed: dict[str, str] = {}  # library folders by path
 
     @contextlib.contextmanager
-    def watch(
+    def record(
         self, path: str, folder: str, client: socket.socket | None = None
     ) -> Iterator[None]:
-        """Watch a block that uses a file or folder, perhaps to send to a client."""
+        """Record a block that uses a file or folder, perhaps to send to a client."""
         use = FileUse(path, folder, client, time.monotonic())
         self._running[id(use)] = use
         try:
@@ -6944,7 +6943,7 @@ class Disks:
         fail again. :param is_due: also those where that was so before."""
         folders = {*self._failed.values()} if is_due else set()
         for path, folder in self.uses.suspects():
-            work = functools.partial(self._note_failing, path, folder)
+            work = functools.partial(self._check_failing, path, folder)
             if self._soon(folder, work, False):
                 folders.add(folder)
         return folders
@@ -6958,7 +6957,7 @@ class Disks:
         except TimeoutError:
             return late
 
-    def _note_failing(self, path: str, folder: str) -> bool:
+    def _check_failing(self, path: str, folder: str) -> bool:
         """Note and return whether a file fails or, for a folder, a file in it."""
         below = (item for item in self.entries.files([path]) if item.state == "here")
         path = next((item.file.path for item in below), path)
@@ -6980,10 +6979,10 @@ class Disks:
         self.state.folders[folder]["scanned_at"] = self.entries.database.time()
         self._warn_of(tree)
         if tree.is_whole():
-            self._note(tree)
+            self._set_online(tree)
         return tree
 
-    def _note(self, tree: Tree) -> None:
+    def _set_online(self, tree: Tree) -> None:
         """Keep what a whole library folder has."""
         folder = tree.library_folder
         if not tree.files and folder in self.entries.folders.file_counts():
@@ -7501,7 +7500,7 @@ class Inbox:
         """:raises StorageFull, StorageFailed: the block could not use the disk, or a
         part of the path is a link."""
         try:
-            with self._uses.watch(self.path, self.folder):
+            with self._uses.record(self.path, self.folder):
                 unlinked_path(self.folder, os.path.relpath(self.path, self.folder))
                 yield
         except OSError as error:
@@ -7688,7 +7687,7 @@ class Inbox:
 
 # Downloads --------------------------------------------------------------------
 # Validators and ranges by RFC 9110, names by RFC 6266, and how bytes leave. It may use
-# Problems, sockets, and the Scanner's watch over disks: no SQL.
+# Problems, sockets, and the Scanner's records of uses: no SQL.
 
 
 def matches(header: str, etag: str, weak: bool) -> bool:
@@ -7811,7 +7810,7 @@ MAX_PIECE_BYTES = 4 * 1024 * 1024
 PIECE_SECONDS = 0.5  # what has left of a file is known to about this time
 
 
-WatchUse = Callable[..., contextlib.AbstractContextManager[Any]]  # see FileUses
+RecordUse = Callable[..., contextlib.AbstractContextManager[Any]]  # see FileUses
 
 
 def next_piece(sent: int, seconds: float) -> int:
@@ -7840,7 +7839,7 @@ class Content(io.FileIO):
     """A file that is sent to a client."""
 
     served: Served | None = None
-    watch: WatchUse = contextlib.nullcontext  # each read
+    record: RecordUse = contextlib.nullcontext  # each read
 
     def send(self, sock: socket.socket, size: int, timeout: float) -> None:
         """Send the next bytes, and count them as they leave.
@@ -7867,7 +7866,7 @@ class Content(io.FileIO):
     def _send_some(self, sock: socket.socket, start: int, size: int, end: float) -> int:
         """Wait until the client takes bytes, and return their number."""
         while time.monotonic() < end:
-            with contextlib.suppress(BlockingIOError), self.watch(sock):
+            with contextlib.suppress(BlockingIOError), self.record(sock):
                 return self._send_piece(sock, start, size)
         raise TimeoutError("The client takes nothing.")
 
@@ -8300,8 +8299,8 @@ RESTART_SECONDS = 10.0  # before a process that ended is started again,
 MAX_RESTART_SECONDS = 60.0  # twice as many each time, until one ran for longer
 MAX_CONSOLE_STOP_SECONDS = 1.0
 MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
-SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
-DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
+SEND_TRY_SECONDS = 120  # that a client tries its console often: after a send,
+DIALOG_TRY_SECONDS = 10  # and after each look of the page at its device
 TOLD = "\x1e"  # begins a line of the client for this server, see Screen.tell there
 SAVE_PATH = re.compile(  # of a copy, below the folder for saves
     r"(?P<console>.*) \((?P<device>[0-9a-f]{16})\)/"
@@ -8468,7 +8467,7 @@ def client_command() -> list[str]:
 class Console(Lasting):
     """Runs the client for one device, in a process of its own: that reads its settings
     from a pipe, and ends where the pipe does. The thread starts the process, and writes
-    its lines to the log. Any thread may call `watch` and `end`."""
+    its lines to the log. Any thread may call `try_often` and `end`."""
 
     def __init__(self, consoles: "Consoles", device: Row) -> None:
         super().__init__("console", self.run)
@@ -8556,7 +8555,7 @@ class Console(Lasting):
                 self._process.stdin.write(f"{line}\n")
                 self._process.stdin.flush()
 
-    def watch(self, seconds: int) -> None:
+    def try_often(self, seconds: int) -> None:
         """Let the client look at its queue now, and for a while at its console."""
         with self._lock:
             self._write(str(seconds))
@@ -8565,7 +8564,7 @@ class Console(Lasting):
         """Let the client remove what its console has of unfinished files, and end: it
         looks at its queue, and learns that its key was removed."""
         self._over.set()
-        self.watch(DIALOG_WATCH_SECONDS)
+        self.try_often(DIALOG_TRY_SECONDS)
         threading.Thread(target=self._end_late, name="leaving", daemon=True).start()
 
     def _end_late(self) -> None:
@@ -8622,7 +8621,7 @@ class Consoles:
             waiting = self.store.clients.pending(console.device["account"], key=id)
             items = {item["id"] for item in waiting}
             if items - console.known:
-                console.watch(SEND_WATCH_SECONDS)
+                console.try_often(SEND_TRY_SECONDS)
             console.known = items
 
     def forget(self, console: Console) -> None:
@@ -8651,10 +8650,10 @@ class Consoles:
         ]
         return [{"id": of["id"], "name": of["name"], **it} for of, it in consoles if it]
 
-    def watch(self, device: str) -> None:
+    def try_often(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""
         if console := self._running.get(device):
-            console.watch(DIALOG_WATCH_SECONDS)
+            console.try_often(DIALOG_TRY_SECONDS)
 
     def end(self) -> bool:
         """End all, note how far they were, and return whether they ended in time."""
@@ -9114,7 +9113,7 @@ def log_call(text: str, status: int) -> None:
     log.log(level, "%s", call_line(text, status))
 
 
-def note(name: str, text: str) -> None:
+def audit(name: str, text: str) -> None:
     """Log what the account with this name did to accounts, keys, devices, addresses or
     backups. The text has no password, key, token or code."""
     log_call(f"{name} {text}.", 200)
@@ -9573,7 +9572,7 @@ class SignInCalls(Calls):
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"], name))
         account = self.accounts.add(name, password)
-        note(name, "made this account, the first one")
+        audit(name, "made this account, the first one")
         return self._sign_in(account)
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
@@ -9585,7 +9584,7 @@ class SignInCalls(Calls):
         account = self.passwords.check(body["username"], body["password"])
         label, key = "signed in by a client", new_key()
         self.accounts.add_key(account, label, hash_token(key), by_login=True)
-        note(self.accounts.name_of(account), "signed in by a client, which has a key")
+        audit(self.accounts.name_of(account), "signed in by a client, which has a key")
         return {"api_key": key}
 
     @route("POST /web/invitation", access="open", fields=INVITED, runs="passwords")
@@ -9610,7 +9609,7 @@ class SignInCalls(Calls):
         else:
             name, what = invitation["name"], "set a new password"
             self.accounts.change(account, {"password": password}, invitation=digest)
-        note(name, f"{what} by invitation {invitation['id']} of {invitation['maker']}")
+        audit(name, f"{what} by invitation {invitation['id']} of {invitation['maker']}")
         return self._sign_in(account)
 
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
@@ -9619,7 +9618,7 @@ class SignInCalls(Calls):
         if replaced := session(self.accounts)[1]:
             self.accounts.end_session(replaced.credential, replaced.account)
         self.accounts.add_session(account, hash_token(secret), browser)
-        note(self.accounts.name_of(account), "signed in")
+        audit(self.accounts.name_of(account), "signed in")
         return self._cookie_answer(secret)
 
     def _cookie_answer(
@@ -9647,7 +9646,7 @@ class SignInCalls(Calls):
     def end_sessions(self, caller: Caller, body: dict[str, Any]) -> Any:
         secret, _ = session(self.accounts)
         self.accounts.sign_out(caller.account, body)
-        note(caller.name, f"signed out everywhere ({changed(body)})")
+        audit(caller.name, f"signed out everywhere ({changed(body)})")
         return self._cookie_answer("", secret)
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
@@ -9656,7 +9655,7 @@ class SignInCalls(Calls):
         self.passwords.check_own(caller, {"own_password": body["old"]})
         changes = {"password": hash_password(new)}
         self.accounts.change(caller.account, changes, keep=caller.credential)
-        note(caller.name, "changed the own password")
+        audit(caller.name, "changed the own password")
 
     @route("GET /web/addresses", access="session")
     def page_addresses(self, caller: Caller) -> dict[str, Any]:
@@ -9685,13 +9684,13 @@ class AccountCalls(Calls):
     def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
         key_id = self.accounts.add_key(caller.account, body["label"], hash_token(key))
-        note(caller.name, f"made the key {body['label']!r}, {key_id}")
+        audit(caller.name, f"made the key {body['label']!r}, {key_id}")
         return {"id": key_id, "key": key}
 
     @route("DELETE /web/keys/<key>", access="session")
     def revoke_key(self, caller: Caller, key: str) -> None:
         label = self.accounts.revoke_key(key, caller.account)
-        note(caller.name, f"revoked the key {label!r}, {key}")
+        audit(caller.name, f"revoked the key {label!r}, {key}")
 
     @route("GET /web/accounts", access="admin")
     def all_accounts(self, caller: Caller) -> dict[str, Any]:
@@ -9705,7 +9704,7 @@ class AccountCalls(Calls):
         if admin:
             self.passwords.check_own(caller, body)
         account = self.accounts.add(name, password, admin, age)
-        note(caller.name, f"made the account {name}, {'admin' if admin else 'member'}")
+        audit(caller.name, f"made the account {name}, {'admin' if admin else 'member'}")
         return {"id": account}
 
     @route(f"POST {ONE_ACCOUNT}", "admin", ACCOUNT_CHANGES, "passwords")
@@ -9719,7 +9718,7 @@ class AccountCalls(Calls):
         if changes.keys() - AGE:
             self.passwords.check_own(caller, body)
         name = self.accounts.change(int(account), changes, keep=caller.credential)
-        note(caller.name, f"changed the account {name} ({changed(body)})")
+        audit(caller.name, f"changed the account {name} ({changed(body)})")
 
     @route("GET /web/invitations", access="admin")
     def all_invitations(self, caller: Caller) -> dict[str, Any]:
@@ -9736,7 +9735,7 @@ class AccountCalls(Calls):
         what = "an admin" if admin else "a member"
         if account is not None:
             what = f"a password of {self.accounts.name_of(account)}"
-        note(caller.name, f"made the invitation {invitation} for {what}")
+        audit(caller.name, f"made the invitation {invitation} for {what}")
         called, found = f"{base_url(self.settings)}/", self.open_addresses()
         page = found[0] if found and called not in found else called
         link = f"{page}#invitation={token}"
@@ -9745,7 +9744,7 @@ class AccountCalls(Calls):
     @route("DELETE /web/invitations/<id>", access="admin")
     def remove_invitation(self, caller: Caller, id: str) -> None:
         self.invitations.remove(id)
-        note(caller.name, f"removed the invitation {id}")
+        audit(caller.name, f"removed the invitation {id}")
 
     @route(f"DELETE {ONE_ACCOUNT}", "admin", OWN_PASSWORD, "passwords")
     def remove_account(self, caller: Caller, body: Row, account: str) -> None:
@@ -9754,7 +9753,7 @@ class AccountCalls(Calls):
         admins = [row["id"] for row in self.accounts.all() if row["admin"]]
         if int(account) in admins:
             self.passwords.check_own(caller, body)
-        note(caller.name, f"removed the account {self.accounts.remove(int(account))}")
+        audit(caller.name, f"removed the account {self.accounts.remove(int(account))}")
 
 
 # Web: calls about devices ---
@@ -9787,7 +9786,7 @@ class DeviceCalls(Calls):
             account, digest = self.codes.find(body["code"]), hash_token(key)
             device = self.accounts.add_key(account, name, digest, is_device=True)
             self.codes.end(account, device)
-        note(self.accounts.name_of(account), f"paired the device {name!r}, {device}")
+        audit(self.accounts.name_of(account), f"paired the device {name!r}, {device}")
         return {"api_key": key, "device": device}
 
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
@@ -9795,7 +9794,7 @@ class DeviceCalls(Calls):
         client_module()
         account = body.pop("account", caller.account)
         device = self.devices.add(account, check_console(body))
-        note(caller.name, f"made the device {body['name']!r}, {device}")
+        audit(caller.name, f"made the device {body['name']!r}, {device}")
         return {"device": device}
 
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
@@ -9806,13 +9805,13 @@ class DeviceCalls(Calls):
         name = self.devices.change(device, check_console(body), account, caller.name)
         if "target" in body:  # what was told of the last one is not of this one
             self.accounts.uses.set_target_state(device, "")
-        note(caller.name, f"changed the device {name!r}, {device} ({changed(body)})")
+        audit(caller.name, f"changed the device {name!r}, {device} ({changed(body)})")
 
     @route("DELETE /web/devices/<device>", access="session")
     def revoke(self, caller: Caller, device: str) -> None:
         account = None if caller.admin else caller.account
         name = self.accounts.revoke_key(device, account, is_device=True)
-        note(caller.name, f"removed the device {name!r}, {device}")
+        audit(caller.name, f"removed the device {name!r}, {device}")
 
     @route("GET /web/saves", access="session", runs=OWN_THREAD)
     def saves(self, caller: Caller) -> dict[str, Any]:
@@ -9940,7 +9939,7 @@ class LibraryCalls(Calls):
     @route("DELETE /web/disks/<volume>", access="admin")
     def give_up(self, caller: Caller, volume: str) -> None:
         self.scanner.give_up(volume)
-        note(caller.name, f"waits no more for the disk {volume}")
+        audit(caller.name, f"waits no more for the disk {volume}")
 
     @route("POST /web/scan", access="admin")
     @route("POST /web/check/scan", access="token")
@@ -9976,7 +9975,7 @@ class LibraryCalls(Calls):
         self.passwords.check_own(caller, body)
         if file := self.web.backups.last():
             name = os.path.basename(file.path)
-            note(caller.name, f"downloaded the backup {name}")
+            audit(caller.name, f"downloaded the backup {name}")
             return file_answer(file, name, FileUses())
         raise NotFound("no_backup")
 
@@ -10093,7 +10092,7 @@ class QueueCalls(Calls):
         """Return the parts of what the page shows that differ from those in the answer
         whose ETag the call has. An ETag is made of a digest of each part. With
         ?watch=DEVICE the console of that one is tried often."""
-        self.consoles.watch(bottle.request.query.get("watch", ""))
+        self.consoles.try_often(bottle.request.query.get("watch", ""))
         shown = re.fullmatch("[0-9]{1,9}", bottle.request.query.get("finished", ""))
         parts: dict[str, Any] = {
             "queue": self._items(caller.account, int(shown[0]) if shown else 100),
@@ -10220,13 +10219,13 @@ class ConsoleCalls(Calls):
     def make_address(self, caller: Caller, account: str = "") -> dict[str, Any]:
         token, of = new_token(), int(account or caller.account)
         self.addresses.set_browse_token(of, token)
-        note(caller.name, f"made a console address for {self.accounts.name_of(of)}")
+        audit(caller.name, f"made a console address for {self.accounts.name_of(of)}")
         return {"token": token}
 
     @route("DELETE /web/dir", access="session")
     def revoke_address(self, caller: Caller) -> None:
         self.addresses.set_browse_token(caller.account)
-        note(caller.name, "revoked the console address")
+        audit(caller.name, "revoked the console address")
 
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
@@ -10367,15 +10366,15 @@ def translation_answer(web: Web, language: str) -> bottle.HTTPResponse:
 def open_content(served: ServedFile, uses: FileUses) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read.
     :raises StorageFailed: its disk fails."""
-    watch = functools.partial(uses.watch, served.path, served.folder)
+    record = functools.partial(uses.record, served.path, served.folder)
     try:
-        with watch():
+        with record():
             file: Content = open_file(served.path, served.folder, Content)
     except OSError as error:
         if has_failed(error):
             raise StorageFailed("disk_away") from error
         raise NotFound("file_unreadable") from error
-    file.watch = watch
+    file.record = record
     return file
 
 

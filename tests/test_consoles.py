@@ -273,7 +273,7 @@ def test_it_says_why_a_console_is_not_ready(
     consoles.update()
     wait_for(lambda: "not ready" in state_of(home, device))
     console.refuses.clear()
-    consoles.watch(device)
+    consoles.try_often(device)
     wait_for(lambda: state_of(home, device) == "ready")
 
 
@@ -587,7 +587,7 @@ def test_a_console_that_is_ended_first_starts_nothing(
     add(home, "ftp://127.0.0.1:1")
     [row] = home.store.devices.by_server()
     console = catalogd.Console(consoles, row)
-    console.watch(1)  # there is nobody to tell
+    console.try_often(1)  # there is nobody to tell
     plain = consoles.settings_of
 
     def settings_of(device: catalogd.Row) -> dict[str, str]:
@@ -613,7 +613,7 @@ class EagerLock:
         self.lock.release()
         if self.is_first:
             self.is_first = False
-            self.console.watch(1)
+            self.console.try_often(1)
 
 
 def test_a_client_gets_its_settings_before_anything_wakes_it(

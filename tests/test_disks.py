@@ -370,7 +370,7 @@ def test_a_read_that_does_not_end_makes_the_scanner_look_at_the_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = str(library.folder)
-    with scanner.disks.uses.watch(games[0], folder):
+    with scanner.disks.uses.record(games[0], folder):
         assert not scanner.disks.changed(False)
         monkeypatch.setattr(catalogd, "MAX_USE_SECONDS", -1)
         monkeypatch.delattr(os, "posix_fadvise", raising=False)  # as on other systems
@@ -391,7 +391,7 @@ def test_a_client_that_takes_nothing_does_not_make_the_scanner_read(
     monkeypatch.setattr(catalogd, "MAX_USE_SECONDS", -1)
     uses, folder = scanner.disks.uses, os.path.dirname(games[0])
     one, two = socket.socketpair()
-    with one, two, uses.watch(games[0], folder, one):
+    with one, two, uses.record(games[0], folder, one):
         one.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while one.send(bytes(65536)):
