@@ -225,7 +225,7 @@ SENTENCES = {
     "bad_password": "The password has a character that is not text.",
     "no_account": "There is no such account.",
     "own_account": "You are signed in with this account.",
-    "admin_sees_all": "An admin sees every title, and has no age.",
+    "admin_sees_all": "An admin sees every title, and has no age limit.",
     "last_admin": "The last admin cannot be removed or demoted. Add another admin"
     " first.",
     "admins_only": "Only an admin may do this.",
@@ -351,11 +351,11 @@ SENTENCES = {
     "state_disk": "The disk that notes what was sent cannot be written: {why}.",
     "no_such_host": "No device has this name: {name}.",
     "ftp_silent": "{address} does not answer. Is the program open on the console?",
-    "ftp_no_resume": "The console resumes no file: {why}.",
+    "ftp_no_resume": "The console cannot resume a file: {why}.",
     "ftp_closed": "The console takes no file now: {why}. Is its FTP install open?",
     "ftp_no_reading": "The console does not let {name} be read back.",
-    "ftp_no_rename": "The console renames no file: {why}. It is sent again, by its own"
-    " name.",
+    "ftp_no_rename": "The console cannot rename files: {why}. The file is sent again by"
+    " its own name.",
     "ftp_unfinished": "The console has all of {name}, and does not say that it is"
     " done.",
     "ftp_no_port": "Nothing listens at port {port} of {address}. Is the program open on"
@@ -8327,7 +8327,7 @@ class ConsoleProgram(NamedTuple):
     name: str
     scheme: str = ""  # of its target: "ftp" or "lan"
     # Of that, the usual one first, with what becomes of a file: it is installed at
-    # once, or lies on the card ("keeps"), or "" where that is not known for sure.
+    # once, or saves on the card ("keeps"), or "" where that is not known for sure.
     ports: Mapping[int, str] = {}
     folder: str = ""  # of the target
     has_user: bool = False  # it may have a name and a password
@@ -11991,9 +11991,9 @@ WORDS = {
     "dropHere": "Drop files or folders to add them",
     "leftOut": "Left out {count}: {names}. {why}",
     "whyLeftOut": {
-        "type": "The library takes {types}, and covers.",
+        "type": "The library takes only {types}, and covers.",
         "cover": "A cover has at most {size}.",
-        "empty": "There is nothing in it.",
+        "empty": "The file is empty.",
     },
     "isThere": "Perhaps there already: {name} has the same size. Resume to add it"
     " anyway",
@@ -12181,7 +12181,7 @@ WORDS = {
     "thatDevice": "The device",
     "moreOf": "More: {name}",
     "moves": {"top": "To the top", "up": "Up", "down": "Down"},
-    "nothingWaits": "Nothing waits.",
+    "nothingWaits": "Nothing is waiting.",
     "freed": {
         "one": "{count} title waits for your choice, since {names} was removed or is no"
         " longer shared.",
@@ -12314,7 +12314,7 @@ WORDS = {
     "foundConsole": "{address}, port {port}",
     "portDoes": {
         "installs": "installs at once",
-        "keeps": "lies on the card",
+        "keeps": "is saved on the card",
         "unknown": "look at its screen: does this port install?",
     },
     "foundNone": "Nothing was found. Open the program on the console, or type the"
@@ -12368,11 +12368,11 @@ WORDS = {
         "called": "{name} asks for games",
         "folder": "Its folder is there",
         "ftp": "Its console answers",
-        "lan": "Its console is called with the first file",
+        "lan": "Its console is called when a game is sent",
         "ready": "Ready",
     },
     "readyText": "Send puts your games on {name} now.",
-    "readyFor": "Send of {account} puts games on {name} now.",
+    "readyFor": "Games that {account} sends arrive on {name} now.",
     "fetchers": {id: row.name for id, row in CONSOLE_PROGRAMS.items() if row.steps},
     "steps": {id: row.steps for id, row in CONSOLE_PROGRAMS.items() if row.steps},
     "changePassword": "Change password",
@@ -12441,13 +12441,12 @@ WORDS = {
         "other": "{count} files are missing since {time}. They come back when the files"
         " do.",
     },
-    "giveUp": "It will not return",
+    "giveUp": "Stop waiting",
     "giveUpQuestion": {
-        "one": "Wait no more for {count} entry of {name}? Its history is forgotten by"
-        " and by; what you edited, or gave an age, comes back with its file.",
-        "other": "Wait no more for {count} entries of {name}? Their history is"
-        " forgotten by and by; what you edited, or gave an age, comes back with its"
-        " file.",
+        "one": "Stop waiting for {count} entry of {name}? Its history is deleted"
+        " gradually; what you edited, or gave an age, comes back with its file.",
+        "other": "Stop waiting for {count} entries of {name}? Their history is deleted"
+        " gradually; what you edited, or gave an age, comes back with its file.",
     },
     "allRight": "All right",
     "filesKept": "Its files are listed still, and can be sent when it is back.",

@@ -130,11 +130,11 @@ SENTENCES = {
     "ftp_web": "A web server answers at port {port} of {address}, not FTP. Is the port"
     " right?",
     "ftp_silent": "{address} does not answer. Is the program open on the console?",
-    "ftp_no_resume": "The console resumes no file: {why}.",
+    "ftp_no_resume": "The console cannot resume a file: {why}.",
     "ftp_closed": "The console takes no file now: {why}. Is its FTP install open?",
     "ftp_no_reading": "The console does not let {name} be read back.",
-    "ftp_no_rename": "The console renames no file: {why}. It is sent again, by its own"
-    " name.",
+    "ftp_no_rename": "The console cannot rename files: {why}. The file is sent again by"
+    " its own name.",
     "ftp_unfinished": "The console has all of {name}, and does not say that it is"
     " done.",
     "ftp_not_installed": "The console did not install it, or its menu was left: its"

@@ -16,7 +16,11 @@ PATH = ROOT / "packaging" / "consoles.md"
 HEAD = "| Program | Target | Ports | Folder | Browses | Menu |"
 RULE = re.sub(r"[^|]+", " --- ", HEAD)
 TABLE = re.compile(rf"{re.escape(HEAD)}\n(\|.*\n)*")
-DOES = {"installs": "installs at once", "keeps": "lies on the card", "": "not known"}
+DOES = {
+    "installs": "installs at once",
+    "keeps": "is saved on the card",
+    "": "not known",
+}
 
 
 def row(program: catalogd.ConsoleProgram) -> str:

@@ -619,7 +619,7 @@ def test_the_owner_of_a_device_cancels_an_item_of_another(
     anna.goto("#queue")
     see(anna, "from ben")
     button(anna, "Cancel Paper Harbor").click()
-    see(anna, "Nothing waits.")
+    see(anna, "Nothing is waiting.")
 
 
 def test_items_that_lost_their_device_are_told_and_go_to_another_at_once(

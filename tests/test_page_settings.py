@@ -138,12 +138,12 @@ def test_a_disk_that_is_away_is_told_where_library_folders_are(
     health.get_by_role("link", name="Files").click()
     row = anna.get_by_role("listitem").filter(has_text=str(disk))
     see(row, "offline · 2 entries wait for it, since Jan")
-    name = f"It will not return {disk}"
+    name = f"Stop waiting {disk}"
     row.get_by_role("button", name=name).click()
     dialog = anna.get_by_role("dialog")
-    see(dialog, f"Wait no more for 2 entries of {disk}?")
+    see(dialog, f"Stop waiting for 2 entries of {disk}?")
     with anna.expect_response("**/web/disks/*") as answer:
-        button(dialog, "It will not return").click()
+        button(dialog, "Stop waiting").click()
     assert answer.value.ok
     row.wait_for(state="detached")
     assert sum(item.state == "gone" for item in store.entries.files()) == 2

@@ -77,8 +77,11 @@ def test_games_are_chosen_and_added(
     page.goto("")
     wrong = [games / "more" / "notes.txt", games / "Empty.nsp", games / "Big.png"]
     choose(page, games / "Celeste.nsp", games / "Celeste.png", *wrong)
-    see(page, "Left out 1: notes.txt. The library takes nsp, nsz, xci, xcz, nro, and")
-    see(page, "Left out 1: Empty.nsp. There is nothing in it.")
+    see(
+        page,
+        "Left out 1: notes.txt. The library takes only nsp, nsz, xci, xcz, nro, and",
+    )
+    see(page, "Left out 1: Empty.nsp. The file is empty.")
     see(page, "Left out 1: Big.png. A cover has at most 524 kB.")
     see(page, "2 of 2 added")
     see(page, "Added as Celeste.nsp")
