@@ -426,12 +426,12 @@ FAULTS = {  # by the codes of their sentences
         "{folder} is offline: {why}.", "Its entries are kept.", "library"
     ),
     "disk_offline": FaultKind(
-        "{folder} is offline since {time} UTC.",
-        "Entries that wait for it: {number}.",
+        "{folder} is offline since {time}.",
+        "Entries that wait for it: {number}, such as {name}.",
         "library",
     ),
     "files_missing": FaultKind(
-        "{folder}: files that are missing since {time} UTC: {number}.",
+        "{folder}: files that are missing since {time}: {number}, such as {name}.",
         "They come back when the files do.",
         "library",
     ),
@@ -4761,11 +4761,13 @@ class LibraryFolders:
 
     def offline_disks(self) -> list[Row]:
         """Return of each file system that is offline, the last one first: since when
-        how many entries wait for it, its id, a library folder, the first and last of
-        their paths, and whether others on it are here. Also what is LOST."""
+        how many entries wait for it, its id, the name of one, a library folder, the
+        first and last of their paths, and whether others on it are here. Also what is
+        LOST."""
         return self.database.rows(
             "SELECT min(coalesce(gone_at, created_at)) AS since, count(*) AS entries,"
-            " volume AS id, min(folder) AS folder, min(source) AS first,"
+            " volume AS id, min(name) AS name, min(folder) AS folder,"
+            " min(source) AS first,"
             " max(source) AS last, volume IN (SELECT volume FROM entries"
             " WHERE state = 'here') AS has_others FROM entries WHERE state = 'offline'"
             f" OR state = 'gone' AND volume GLOB '{LOST}*'"
@@ -8838,6 +8840,39 @@ def answered(answer: str | OSError, folder: str) -> str:
     return f"{folder}: {reason}." if reason else say("disk_silent", folder)
 
 
+def space_fault(folder: str, room: Row, full: set[str]) -> str:
+    """Return what is wrong with a folder that the service writes to, or "".
+    :param full: folders on disks that were full: each needs more room than others, so
+        that it is not full again at once"""
+    if not room["writable"]:
+        return say("folder_read_only", folder)
+    if room["free"] >= MIN_FREE_BYTES * (2 if folder in full else 1):
+        full.discard(folder)
+        return ""
+    full.add(folder)
+    return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
+
+
+Test = Callable[[], str]  # returns what is wrong, or ""
+
+
+def written_folders(
+    settings: Settings, backups: Backups, full: set[str]
+) -> dict[str, tuple[str, Test]]:
+    """Return the folders that the service writes to, beside that of its data: by what a
+    fault of each is about, its path and the test of it, which `serve` and `check` make.
+    :param full: see space_fault"""
+    inbox = settings.inbox and absolute(settings.inbox)
+    saves, copies = folder_for_saves(settings), backups.folder
+    folders: dict[str, tuple[str, Test]] = {
+        "inbox": (inbox, functools.partial(inbox_fault, inbox)),
+        "saves": (saves, functools.partial(saves_fault, saves)),
+    }
+    if backups.count and copies != backups.own_folder:
+        folders["backup"] = copies, lambda: space_fault(copies, space(copies), full)
+    return {about: folder for about, folder in folders.items() if folder[0]}
+
+
 class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
@@ -8862,17 +8897,18 @@ class Health:
         self, scanner: Scanner, backups: Backups, consoles: "Consoles"
     ) -> None:
         self.scanner, self.backups, self.consoles = scanner, backups, consoles
-        self.data, self.copies = os.path.dirname(backups.path), backups.folder
+        self.data = os.path.dirname(backups.path)
         self._askers = Askers()
         self._full: set[str] = set()  # folders on full disks
+        self.written = written_folders(scanner.settings, backups, self._full)
 
     def ask(self, folders: Iterable[str] = ()) -> dict[str, Any]:
-        """Return the space of these folders and of those that the service writes to, by
-        path, and the "last" backup; for each an OSError where it cannot be had."""
-        paths = {self.data, self.copies, *folders}
+        """Return the space of these folders and of that of the data, by path, what is
+        wrong with those that the service writes to, by what that is about, and the
+        "last" backup; for each an OSError where it cannot be had."""
+        paths = {self.data, *folders}
         calls: dict[str, Any] = {path: functools.partial(space, path) for path in paths}
-        calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
-        calls["saves"] = functools.partial(saves_fault, self.consoles.saves)
+        calls |= {about: test for about, (_, test) in self.written.items()}
         calls["last"] = self.backups.last
         return self._askers.ask(calls, self.wait_seconds)
 
@@ -8888,13 +8924,15 @@ class Health:
         for path, problem in self.languages.items():
             yield Fault("languages", path, problem)
         yield Fault("data", "", self._space_fault(self.data, answers))
-        inbox, saves = self.scanner.disks.inbox.path, self.consoles.saves
-        yield Fault("inbox", inbox, answered(answers["inbox"], inbox))
-        yield from self._saves_faults(answered(answers["saves"], saves))
-        if backups.problem:
-            yield Fault("backup", "", say("backup_failed", backups.problem))
-        elif backups.count and backups.folder != backups.own_folder:
-            yield Fault("backup", "", self._space_fault(self.copies, answers))
+        problems = {
+            about: answered(answers[about], path)
+            for about, (path, _) in self.written.items()
+        }
+        if "inbox" in problems:
+            yield Fault("inbox", self.written["inbox"][0], problems["inbox"])
+        yield from self._saves_faults(problems.get("saves", ""))
+        failed = backups.problem and say("backup_failed", backups.problem)
+        yield Fault("backup", "", failed or problems.get("backup", ""))
         for thread in (thread for thread in self.threads() if thread.has_failed):
             yield Fault("threads", thread.name, say("thread_failed", thread.name))
         yield from self._file_faults()
@@ -8924,7 +8962,8 @@ class Health:
         problems = self.scanner.state.problems()
         for disk in self.scanner.state.disks:
             code = "files_missing" if disk["missing"] else "disk_offline"
-            message = say(code, disk["path"], disk["since"], disk["entries"])
+            since = f"{disk['since'][:16].replace('T', ' ')} UTC"
+            message = say(code, disk["path"], since, disk["entries"], disk["name"])
             above = (folder for folder in problems if is_below(disk["path"], folder))
             folder = next(above, "")
             if folder and not disk["missing"]:
@@ -8934,19 +8973,10 @@ class Health:
             yield Fault("folders", path, problem)
 
     def _space_fault(self, folder: str, answers: Mapping[str, Any]) -> str:
-        """Return what is wrong with a folder that the service writes to, or "". A disk
-        that was full needs more room than others, so that it is not full again at once.
-        """
         room = answers[folder]
         if isinstance(room, OSError):
             return answered(room, folder)
-        if not room["writable"]:
-            return say("folder_read_only", folder)
-        if room["free"] >= MIN_FREE_BYTES * (2 if folder in self._full else 1):
-            self._full.discard(folder)
-            return ""
-        self._full.add(folder)
-        return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
+        return space_fault(folder, room, self._full)
 
     def state(self) -> Row:
         answers = self.ask(self.scanner.folders)
@@ -13727,13 +13757,20 @@ async function saveFile(path, body) {
   setTimeout(URL.revokeObjectURL, 60000, link.href); // once the browser has read it
 }
 
-/** A sentence of the server, in our words, as are others and sizes ("1.5 GB") in it.
+/** A size ("1.5 GB") or time ("2026-11-28 04:28 UTC") of the server as others are. */
+function inWords(text = "") {
+  const [, size, unit] = text.match(/^([\d.]+) ([kMGT]?B)$/) || [];
+  const [, day, time] = text.match(/^(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC$/) || [];
+  if (day) return formatTime(`${day}T${time}`);
+  return unit ? WORDS.units[unit](Number(size)) : text;
+}
+
+/** A sentence of the server, in our words, as are others, sizes and times in it.
  * @param {Sentence} sentence
  * @returns {string} */
 function sentence({reason = "", arguments: of = {}, message}) {
   const text = WORDS.problems[reason];
-  const inWords = (_, number, unit) => WORDS.units[unit](Number(number));
-  if (!text) return message?.replace(/^([\d.]+) ([kMGT]?B)$/, inWords);
+  if (!text) return inWords(message);
   const part = it =>
     sentence(typeof it === "string" ? {message: it} : {...it, reason: it.code});
   const parts = Object.entries(of).map(([name, it]) => [name, part(it)]);
@@ -20097,6 +20134,9 @@ def serve_store(args: argparse.Namespace, settings: Settings, store: Store) -> b
         web = Web(store, settings, scanner, languages)
         web.settings_file = args.config
         server = listen(web, args.also)
+        for fault in web.health.state()["faults"]:
+            if fault["about"] in web.health.written:
+                log.warning("%s", fault["message"])
         tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
         with service_file(server, web):
             return run(server, scanner, web, args.open)
@@ -20491,8 +20531,12 @@ def own_tests(args: argparse.Namespace, settings: Settings) -> Findings:
         yield "folders", why_offline(path, names, False) if is_away else f"ok: {path}"
     if not calls:
         yield "folders", str(no_folder(args.config))
-    if saves := folder_for_saves(settings):
-        yield "saves", saves_fault(saves) or f"ok: {saves}"
+    backups = Backups(database_path(args.data_dir), Clock(), settings)
+    written = written_folders(settings, backups, set())
+    tests = {about: test for about, (_, test) in written.items()}
+    for about, answer in Askers().ask(tests, MAX_ANSWER_SECONDS).items():
+        path = written[about][0]
+        yield about, answered(answer, path) or f"ok: {path}"
     yield "database", outcome(check_database, args, settings)
     yield "port", outcome(check_port, settings)
 

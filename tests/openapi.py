@@ -57,7 +57,10 @@ SCAN = {
     "finished": Maybe(str),
     "next": Maybe(str),
     "problem": str,
-    "disks": [{"path": str, "since": str, "entries": int, "id": str, "missing": bool}],
+    "disks": [
+        {"path": str, "since": str, "entries": int, "id": str, "name": str}
+        | {"missing": bool}
+    ],
     **CODED,
 }
 ABOUT = (

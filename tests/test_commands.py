@@ -2176,6 +2176,43 @@ def test_a_machine_on_which_nothing_was_served_yet_lacks_a_folder_alone(
     assert rows["port"] == "ok: 6069 is free"
 
 
+def test_the_folders_that_the_service_writes_to_are_tested_whoever_asks(
+    data: pathlib.Path,
+    library: Library,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    serving: Callable[..., Serving],
+) -> None:
+    """By `check` while the service is stopped, and by `serve` in its log."""
+    ini = tmp_path / "some.ini"
+    folder, inbox, copies = (
+        library.folder,
+        library.folder / "Inbox",
+        tmp_path / "copies",
+    )
+    ini.write_text(
+        f"[library]\nfolders = {folder}\ninbox = {inbox}\n[server]\nport = 0\n"
+        f"[backup]\nfolder = {copies}\n"
+    )
+    missing = "No such file or directory."
+    told = {
+        "inbox": f"{inbox}: The inbox cannot be written: {missing}",
+        "backup": f"{copies}: {missing}",
+    }
+    assert catalogd.main(["check", "--config", str(ini)]) == 1
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert {about: rows[about] for about in told} == told
+    server = serving("--config", str(ini))
+    server.wait_until_ready()
+    server.process.send_signal(signal.SIGTERM)
+    log = server.process.communicate(timeout=60)[1]
+    assert all(text in log for text in told.values())
+    for path in (inbox, copies):
+        path.mkdir()
+    assert catalogd.main(["check", "--config", str(ini)]) == 0
+    assert f"inbox     ok: {inbox}\n" in capsys.readouterr().out
+
+
 def test_check_without_a_service_upgrades_no_database(
     unserved: Check, data: pathlib.Path
 ) -> None:

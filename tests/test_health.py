@@ -139,14 +139,15 @@ def test_a_disk_that_is_away_below_a_library_folder_is_one_line(
     (fault,) = status_of(browser, key)["faults"]
     since = "2027-01-15T08:00:00"
     assert (fault["about"], fault["id"]) == ("folders", "uuid:a")
-    told = (
-        f"{disk} is offline since {since} UTC. Entries that wait for it: {len(names)}."
-    )
+    name, shown = pathlib.Path(names[0]).stem, "2027-01-15 08:00 UTC"
+    told = f"{disk} is offline since {shown}."
+    told += f" Entries that wait for it: {len(names)}, such as {name}."
     assert (fault["message"], fault["reason"]) == (told, "disk_offline")
-    of = [disk, since, str(len(names))]
+    of = [disk, shown, str(len(names)), name]
     assert [*fault["arguments"].values()] == of
     row = {"path": disk, "since": since, "entries": len(names), "id": "uuid:a"}
-    assert status_of(browser, key)["scan"]["disks"] == [{**row, "missing": False}]
+    row |= {"name": name, "missing": False}
+    assert status_of(browser, key)["scan"]["disks"] == [row]
 
 
 def faults_by_id(browser: webtest.TestApp, key: str) -> dict[str, str]:
@@ -236,7 +237,7 @@ def test_files_that_are_missed_at_once_are_told_until_they_are_back(
         scanner.scan()
         scanner.scan()
         (fault,) = status_of(browser, key)["faults"]
-        of = [str(folder), "2027-01-15T08:00:00", "40"]
+        of = [str(folder), "2027-01-15 08:00 UTC", "40", "0"]
         assert [*fault["arguments"].values()] == of
         assert (fault["about"], fault["reason"]) == ("folders", "files_missing")
         if is_back:
@@ -327,8 +328,9 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     assert faults(health) == [("backup", f"{copies}: {why}")]
     backups.problem = "The disk is full."
     assert faults(health) == [("backup", "No backup was made: The disk is full.")]
-    backups.count, backups.problem = 0, ""
-    assert faults(health) == []
+    none = dataclasses.replace(settings, backup_copies=0)
+    backups = catalogd.Backups(database.path, database.clock, none)
+    assert faults(catalogd.Health(scanner, backups, service.consoles)) == []
 
 
 def test_a_data_folder_that_does_not_answer_is_a_fault(
@@ -342,7 +344,8 @@ def test_an_inbox_and_a_folder_of_saves_that_do_not_answer_are_faults(
     health: catalogd.Health,
 ) -> None:
     """A fault that they had before is not solved by it."""
-    health.scanner.disks.inbox.path, health.consoles.saves = "/inbox", "/saves"
+    health.consoles.saves = "/saves"
+    health.written = {about: (f"/{about}", str) for about in ("inbox", "saves")}
     answers = {**health.ask(), "inbox": TimeoutError(), "saves": TimeoutError()}
     messages = {row["about"]: row["message"] for row in health.faults(answers)}
     assert messages["inbox"] == "/inbox: it does not answer."
