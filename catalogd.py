@@ -174,7 +174,6 @@ try:
     import waitress.adjustments
     import waitress.channel
     import waitress.parser
-    import waitress.receiver
     import waitress.server
     import waitress.task
     import waitress.utilities
@@ -7897,9 +7896,6 @@ class Content(io.FileIO):
 # Returns which threads answer a call, by its method and path: OWN_THREAD, "workers" (of
 # which there are `[server] threads`), or a name in THREAD_GROUPS.
 Runs = Callable[[str, str], str]
-# Returns the account whose upload a path is of, None if it is of none. From memory: the
-# main loop calls it.
-Uploader = Callable[[str], int | None]
 OWN_THREAD = "own thread"
 THREAD_GROUPS = {  # number of threads
     "lists": 1,  # one makes the list that the others wait for
@@ -7933,9 +7929,9 @@ PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-
 class RequestParser(waitress.parser.HTTPRequestParser):
     adj: Any
     command = path = ""  # also of a request whose head is malformed
-    # With the accounts whose uploads they are of, while in memory.
-    long_bodies: ClassVar[weakref.WeakKeyDictionary[Any, int]]
-    long_bodies = weakref.WeakKeyDictionary()
+    completed: bool
+    # With the accounts that upload them, while in memory.
+    long_bodies: ClassVar[Any] = weakref.WeakKeyDictionary()
 
     def received(self, data: bytes) -> int:
         # waitress copies what comes after a chunk for each chunk.
@@ -7943,14 +7939,11 @@ class RequestParser(waitress.parser.HTTPRequestParser):
         consumed: int = super().received(part)
         self.expect_continue &= not self.completed  # no body to ask the client for
         if self.chunked and not self.completed:
-            self._check_chunks(self.body_rcv)
+            line, trailer = len(self.body_rcv.control_line), len(self.body_rcv.trailer)
+            if line > MAX_CHUNK_LINE_BYTES or trailer > MAX_TRAILER_BYTES:
+                self.error = waitress.utilities.BadRequest("A line is too long.")
+                self.completed = True
         return consumed
-
-    def _check_chunks(self, receiver: waitress.receiver.ChunkedReceiver) -> None:
-        is_short = len(receiver.control_line) <= MAX_CHUNK_LINE_BYTES
-        if not is_short or len(receiver.trailer) > MAX_TRAILER_BYTES:
-            self.error = waitress.utilities.BadRequest("A chunk's line is too long.")
-            self.completed = True
 
     def parse_header(self, header_plus: bytes) -> None:
         try:
@@ -7964,11 +7957,10 @@ class RequestParser(waitress.parser.HTTPRequestParser):
     def _allow_long_body(self) -> None:
         """Take a piece of an upload, whose id only who began it knows, and only so many
         at once."""
-        account = self.adj.uploader(self.path)
-        bodies = [*self.long_bodies.values()]
-        is_own = account is not None and "COOKIE" in self.headers
-        is_free = bodies.count(account) < MAX_LONG_BODIES_EACH
-        if is_own and is_free and len(bodies) < MAX_LONG_BODIES:
+        account = self.adj.uploader(self.path) if "COOKIE" in self.headers else None
+        held = [*self.long_bodies.values()]
+        is_own = account is not None and held.count(account) < MAX_LONG_BODIES_EACH
+        if is_own and len(held) < MAX_LONG_BODIES:
             self.long_bodies[self] = account
             self.adj = copy.copy(self.adj)
             self.adj.max_request_body_size = MAX_LONG_BODY_BYTES + 1
@@ -8152,24 +8144,17 @@ class Server(waitress.server.TcpWSGIServer):
     channel_class = Channel
 
     def __init__(
-        self,
-        sock: socket.socket,
-        app: Any,
-        settings: Settings,
-        runs: Runs,
-        uploader: Uploader,
+        self, sock: socket.socket, app: Any, settings: Settings, runs: Runs
     ) -> None:
         """:param sock: it listens at the address."""
         self._settings, self._runs = settings, runs
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
-        limits: Any = adjustments(settings)
-        limits.uploader = uploader
         super().__init__(
             app,
             _sock=sock,
             dispatcher=self,
-            adj=limits,
+            adj=adjustments(settings),
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
             bind_socket=False,
         )
@@ -19852,7 +19837,8 @@ def listen(web: Web, also: int | None = None) -> Server:
     limit = connection_limit(web.settings.connections)
     settings = dataclasses.replace(web.settings, connections=limit)
     sock = open_socket(settings.host, settings.port)
-    server = Server(sock, web.app, settings, web.runs, web.uploader)
+    server = Server(sock, web.app, settings, web.runs)
+    server.adj.uploader = web.uploader
     if also is not None:
         server.also_listen(open_socket(settings.host, also))
     return server

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import catalogd
+from conftest import Clock
 from test_store import add_file, add_link, make, opened, send
 
 LOST = {
@@ -174,6 +175,18 @@ def test_an_unknown_code_shows_the_text_as_it_came(
     attempt(store, anna, item, **fields, error_message="As it came.")
     assert row(store, anna)["error"] == "As it came."
     assert "reason" not in row(store, anna)
+
+
+def test_what_is_known_of_an_item_that_was_cancelled_is_forgotten(
+    store: catalogd.Store, anna: int, item: str, clock: Clock
+) -> None:
+    store.clients.report(anna, item, {"status": "processing"})
+    store.queue.cancel(anna, item)
+    store.clients.write_figures()
+    assert store.clients.progress.times(), "its client may tell what it leaves"
+    clock.now += 301
+    store.clients.write_figures()
+    assert not store.clients.progress.times()
 
 
 def test_how_far_an_item_is_is_written_while_it_is_sent(

@@ -279,6 +279,11 @@ def test_control_characters_are_not_part_of_a_title() -> None:
     )
 
 
+def test_an_icon_of_thousands_of_scans_is_not_taken() -> None:
+    assert catalogd.is_picture(containers.JPEG)
+    assert not catalogd.is_picture(containers.JPEG + b"\xff\xda" * 41)
+
+
 def test_an_icon_that_is_no_jpeg_is_not_taken() -> None:
     content = containers.nro(icon=b"<svg onload=alert(1)>")
     assert "icon" not in facts_of("x.nro", content)

@@ -1788,6 +1788,17 @@ def test_a_port_that_is_taken_is_a_problem(service: catalogd.Web) -> None:
             catalogd.listen(service)
 
 
+def test_the_ports_of_one_address_guess_together(
+    browser: webtest.TestApp, key: str
+) -> None:
+    """Some proxies tell them."""
+    body = {"username": "anna", "password": "wrong horse"}
+    for port in range(7):
+        there = {"REMOTE_ADDR": f"[fd00::7]:{port}"}
+        status = 403 if port < 5 else 429
+        browser.post_json("/web/login", body, extra_environ=there, status=status)
+
+
 def forwarded(address: str) -> urllib.request.Request:
     """A wrong key, sent by a proxy in the name of another machine."""
     headers = {
