@@ -3454,14 +3454,10 @@ def batches(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield rows[start : start + BATCH]
 
 
+@functools.lru_cache(100)  # a poll asks for the same few
 def stamp(seconds: float) -> str:
     """Return a time since 1970 as the interface writes it; 1970 for all before."""
-    return stamp_of(max(int(seconds), 0))
-
-
-@functools.lru_cache(100)  # a poll asks for the same few
-def stamp_of(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(max(seconds, 0)))
 
 
 def new_id() -> str:
@@ -3619,22 +3615,18 @@ def storage_problems() -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise_problem(error)
-
-
-def raise_problem(error: sqlite3.DatabaseError) -> NoReturn:
-    name = getattr(error, "sqlite_errorname", "")
-    if name == "SQLITE_FULL":
-        raise StorageFull("disk_full") from error
-    if name.startswith("SQLITE_BUSY"):
-        raise Busy("database_busy") from error
-    if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
-        raise NotFound("removed") from error
-    if DISK_ERROR.match(name):
-        is_damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
-        kind = Damaged if is_damaged else StorageFailed
-        raise kind("database_failed", error) from error
-    raise error
+        name = getattr(error, "sqlite_errorname", "")
+        if name == "SQLITE_FULL":
+            raise StorageFull("disk_full") from error
+        if name.startswith("SQLITE_BUSY"):
+            raise Busy("database_busy") from error
+        if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
+            raise NotFound("removed") from error
+        if DISK_ERROR.match(name):
+            is_damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+            kind = Damaged if is_damaged else StorageFailed
+            raise kind("database_failed", error) from error
+        raise
 
 
 @contextlib.contextmanager
@@ -3752,7 +3744,7 @@ class Clock:
         return wall
 
     def is_believed(self) -> bool:
-        is_late = stamp(self()) >= RELEASED
+        is_late = stamp(int(self())) >= RELEASED
         return is_late and self.monotonic() - self.doubted_at >= self.doubt_seconds
 
 
@@ -3822,7 +3814,7 @@ class Database:
 
     def time(self, days_ago: float = 0) -> str:
         """Return a time as it is stored."""
-        return stamp(self.clock() - days_ago * 86400)
+        return stamp(int(self.clock() - days_ago * 86400))
 
     def expiry(self, days: float) -> str:
         """Return the time before which what lasts so many days has ended: nothing has
@@ -3852,7 +3844,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        try:
+        with storage_problems():
             try:
                 db = self._idle.pop()
             except IndexError:
@@ -3861,8 +3853,6 @@ class Database:
                 yield db
             finally:
                 self._idle.append(db)
-        except sqlite3.DatabaseError as error:  # for each poll, so in the plainest way
-            raise_problem(error)
 
     def rows(self, sql: str, values: Values = ()) -> list[Row]:
         with self.reading() as db:
