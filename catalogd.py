@@ -389,6 +389,10 @@ SENTENCES = {
     "save_damaged": "It is not whole, or it is being written.",
     "save_large": "It is larger than {size}.",
     "save_name": "Its name cannot be read.",
+    # causes, as parts of others
+    "timed_out": "no answer in time",
+    "hung_up": "the other side closed the connection",
+    "net_broke": "the connection broke",
 }
 
 
@@ -12201,6 +12205,7 @@ WORDS = {
     },
     "waitsForChoice": "Waits for your choice",
     "sendThemTo": "Send them to {name}",
+    "sendToFolder": "Send to the folder {name}",
     "cancelThem": "Cancel them",
     "decideLater": "Decide later",
     "lastAttempt": "Last attempt: {why}",
@@ -12336,6 +12341,7 @@ WORDS = {
     "notReady": "Not ready yet",
     "keepsTrying": "catalogd goes on trying. You can close this.",
     "changeAddress": "Address",
+    "changeProgram": "Program",
     "targets": {
         "folder": {
             "name": "SD card or folder",
@@ -17222,6 +17228,24 @@ function rowFacts(/** @type {QueueRow} */ row) {
 
 const IN_THE_WAY = ["other_file", "same_size_file", "file_unknown"]; // to replace
 
+/** The folders of a console whose own takes no file, to send there from now on. */
+function renderFolderDeeds(/** @type {QueueItem[]} */ ended, name) {
+  const failed = ended.find(({reason}) => reason === "ftp_no_files");
+  const device = state.devices?.find(({id}) => id === failed?.device);
+  const {folder = "", folders = ""} = failed?.arguments || {};
+  if (!state.account.admin || !device?.address) return [];
+  const top = `${device.address.replace(/(?<=:\/\/[^/]*)\/.*/, "")}${folder}`;
+  const choose = async each => {
+    const target = `${top.replace(/\/$/, "")}/${encodeURIComponent(each)}`;
+    await changeRow("POST", `devices/${device.id}`, {target});
+    await changeItems(ended, "retry");
+  };
+  const names = String(folders).split(", ");
+  return names.map(each =>
+    rowButton(WORDS.sendToFolder(each), name, () => choose(each)),
+  );
+}
+
 /** At most one button, and a menu of what else can be done with a row. */
 function renderRowButtons(/** @type {QueueRow} */ row) {
   const {key, name} = row;
@@ -17239,6 +17263,7 @@ function renderRowButtons(/** @type {QueueRow} */ row) {
     ...(isSending(row) ? [] : renderMoves(row, items)),
     open.length > 0 && ended.length > 0 && rowButton(WORDS.tryAgain, name, retry),
     other && askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace),
+    ...renderFolderDeeds(ended, name),
     hasFailed(row) && rowButton(WORDS.remove, name, clear),
   ].filter(Boolean);
   return [
@@ -17606,6 +17631,7 @@ function renderDeviceRow(/** @type {Device} */ device) {
       }),
       rowButton(WORDS.rename, name, () => openForm(formName)),
       device.address && rowButton(WORDS.changeAddress, name, openAddress),
+      renderProgram(device),
       askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
         removeDevice(device),
       ),
@@ -17638,6 +17664,21 @@ function renderOwner(/** @type {Device} */ {id, name, account}) {
   const choose = owner => changeRow("POST", `devices/${id}`, {account: Number(owner)});
   const value = ownerId(account);
   return value && renderRowMenu(WORDS.belongsTo, name, owners(), value, choose);
+}
+
+/** The program on a console, by its target, and others with an FTP server. */
+function renderProgram(/** @type {Device} */ {id, name, address = ""}) {
+  const [scheme, host = ""] = address.split(/:?\/+/);
+  if (scheme !== "ftp" || !state.account.admin) return null;
+  const place = host.replace(/:\d+$/, "");
+  const targetAt = program => targetOf({kind: "console", host: place, program});
+  const all = Object.entries(WORDS.programs);
+  const programs = all.filter(each => KNOWN.programs[each[0]].scheme === scheme);
+  const now = programs.find(each => targetAt(each[0]) === address);
+  const choices = now ? programs : [["", address], ...programs];
+  const choose = program =>
+    changeRow("POST", `devices/${id}`, {target: targetAt(program)});
+  return renderRowMenu(WORDS.changeProgram, name, choices, now?.[0] || "", choose);
 }
 
 function renderAddressForm(/** @type {Device} */ device) {
@@ -17816,12 +17857,14 @@ function commandLines(adding) {
   const [label, target] = [name.trim(), targetOf(adding)].map(text =>
     quote(text, system),
   );
-  const words = name.toLowerCase().match(/[a-z0-9]+/g) || ["device"];
-  const config = isFirst ? "" : ` --config ${words.join("-")}.ini`;
+  const words = name.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu);
+  const points = [...name.trim()].map(sign => sign.codePointAt(0)?.toString(16));
+  const config = isFirst ? "" : ` --config ${(words || points).join("-")}.ini`;
+  const join = /^-/.test(name.trim()) ? "=" : " "; // a name may look like an option
   const file = "send_to_switch.py";
   const python = system === "windows" ? "python" : "python3";
   const get = `it.urlretrieve('${server}/${file}', '${file}')`;
-  const pair = `pair ${server} ${code} --name ${label} --to ${target}`;
+  const pair = `pair ${server} ${code} --name${join}${label} --to ${target}`;
   return {
     ...(state.hasClient && {
       fetch: `${python} -c "import urllib.request as it; ${get}"`,

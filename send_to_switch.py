@@ -168,7 +168,12 @@ SENTENCES = {
     "save_damaged": "It is not whole, or it is being written.",
     "save_large": "It is larger than {size}.",
     "save_name": "Its name cannot be read.",
+    # causes, as parts of others
+    "timed_out": "no answer in time",
+    "hung_up": "the other side closed the connection",
+    "net_broke": "the connection broke",
 }
+CAUSES = {SENTENCES[code]: code for code in ("timed_out", "hung_up", "net_broke")}
 MAX_TOLD_BYTES = 2000  # of a code and its arguments, in a report
 
 
@@ -195,10 +200,13 @@ class Problem(Exception):
     def __init__(self, text: str = "", **of: object) -> None:
         super().__init__(text)
         self.text = text
-        self.of = {
+        self.of: dict[str, Any] = {
             name: value if isinstance(value, (Problem, int)) else str(value)
             for name, value in of.items()
         }
+        for name, value in self.of.items():
+            if value in CAUSES:
+                self.of[name] = Problem(CAUSES[value])
 
     def __str__(self) -> str:
         sentence = SENTENCES.get(self.text)
@@ -476,10 +484,10 @@ def with_extension(name: str, address: str) -> str:
 
 def size_text(count: float) -> str:
     """Return a number of bytes for a person, such as "2.1 GB"."""
-    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "KB")):
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= size:
             return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} bytes"
+    return f"{count:.0f} B"
 
 
 def json_object(text: bytes) -> dict[str, Any]:
@@ -536,12 +544,12 @@ def error_text(error: BaseException, secret: str = "") -> str:
     """Return the cause of a network error for a person, without a full stop, and
     without the secret that the other side may repeat."""
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return SENTENCES["timed_out"]
     if isinstance(error, EOFError):
-        return "the other side closed the connection"
+        return SENTENCES["hung_up"]
     text = getattr(error, "strerror", None) or str(error)
     text = text.replace(secret, "...") if secret else text
-    return one_line(text).rstrip(". ") or "the connection broke"
+    return one_line(text).rstrip(". ") or SENTENCES["net_broke"]
 
 
 # State ------------------------------------------------------------------------
@@ -1678,7 +1686,7 @@ class Storage(Target, abc.ABC):
 def kept_sizes(kept: int, size: int) -> dict[str, str]:
     """Return two different numbers of bytes for a person."""
     texts = {"done": size_text(kept), "size": size_text(size)}
-    exact = {"done": f"{kept} bytes", "size": f"{size} bytes"}
+    exact = {"done": f"{kept} B", "size": f"{size} B"}
     return exact if texts["done"] == texts["size"] else texts
 
 

@@ -128,7 +128,7 @@ def test_a_name_gets_the_extension_of_its_address(
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(999, "999 bytes"), (1500, "1.5 KB"), (2_100_000, "2.1 MB"), (7e10, "70.0 GB")],
+    [(999, "999 B"), (1500, "1.5 kB"), (2_100_000, "2.1 MB"), (7e10, "70.0 GB")],
 )
 def test_a_size_is_readable(count: float, text: str) -> None:
     assert send_to_switch.size_text(count) == text
@@ -821,9 +821,9 @@ def progress_on(terminal: Terminal, size: int | None) -> send_to_switch.Progress
 @pytest.mark.parametrize(
     ("size", "count", "shown"),
     [
-        (1000, 240, "74 %, 4 min 20 s left, 0 bytes/s"),
-        (None, 240, "740 bytes, 0 bytes/s"),
-        (72_500, 36_000, "50 %, 60 min 0 s left, 10 bytes/s"),
+        (1000, 240, "74 %, 4 min 20 s left, 0 B/s"),
+        (None, 240, "740 B, 0 B/s"),
+        (72_500, 36_000, "50 %, 60 min 0 s left, 10 B/s"),
     ],
 )
 def test_a_terminal_shows_the_progress_in_one_line(
@@ -866,7 +866,7 @@ def test_percent_and_time_are_seen_on_a_narrow_terminal(
     progress._began -= 3600
     progress.add(240)
     line = terminal.getvalue().split("\r")[-2]
-    assert line.startswith("74 %, 4 min 20 s left, 0 bytes/s: ゼル")
+    assert line.startswith("74 %, 4 min 20 s left, 0 B/s: ゼル")
     assert sum(map(send_to_switch.width, line)) == 39
 
 

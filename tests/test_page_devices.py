@@ -199,6 +199,24 @@ def test_a_second_device_has_settings_of_its_own(
     assert line_of(anna, "Start it").endswith(" --config living-room.ini")
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "option"),
+    [
+        ("リビング", "リビング.ini", "--name 'リビング'"),
+        ("🎮", "1f3ae.ini", "--name '🎮'"),
+        ("-Ana", "ana.ini", "--name='-Ana'"),
+    ],
+)
+def test_each_name_has_settings_of_its_own_and_is_no_option(
+    script: Any, name: str, file: str, option: str
+) -> None:
+    adding = {"code": "1", "isFirst": False, "system": "linux", "name": name}
+    adding |= {"kind": "folder", "folder": "/x", "host": "", "program": ""}
+    lines = script.evaluate("adding => commandLines(adding)", adding)
+    assert lines["start"].endswith(f" --config {file}")
+    assert option in lines["pair"]
+
+
 def test_a_server_without_the_program_says_what_to_do(anna: Any) -> None:
     def answer(route: Any) -> None:
         route.fulfill(json={**route.fetch().json(), "client": False})

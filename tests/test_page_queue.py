@@ -123,6 +123,23 @@ def test_an_item_whose_file_is_on_the_target_may_replace_it(
     assert row["replaces"]
 
 
+def test_a_folder_of_the_console_is_chosen_where_its_own_takes_no_file(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = store.devices.add(1, {"name": "Den", "target": "ftp://10.0.0.7:6000/"})
+    store.queue.send(1, add(store, "Paper Harbor"), device)
+    [item] = store.queue.items(1)
+    of = {"folder": "/", "why": "551 No", "folders": "NAND install, SD Card install"}
+    told = {"error_code": "ftp_no_files", "error_arguments": of}
+    failed = {"status": "failed", **told, "key": device, "error_message": "No."}
+    store.clients.report(1, item["id"], failed)
+    anna.goto("#queue")
+    deed(anna, "Send to the folder SD Card install", "Paper Harbor").click()
+    see(anna, "1 waiting")
+    [row] = store.devices.all()
+    assert row["address"] == "ftp://10.0.0.7:6000/SD%20Card%20install"
+
+
 def test_an_item_is_cancelled(anna: Any, store: catalogd.Store) -> None:
     sending(store)
     anna.goto("#queue")

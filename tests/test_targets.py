@@ -974,7 +974,7 @@ def test_a_folder_in_the_place_of_a_file_fails_the_item(
 
 @pytest.mark.parametrize(
     ("kept", "told"),
-    [(5, "5 bytes of 3.0 MB."), (2_999_000, "2999000 bytes of 3000000 bytes.")],
+    [(5, "5 B of 3.0 MB."), (2_999_000, "2999000 B of 3000000 B.")],
 )
 def test_a_folder_that_lost_bytes_fails_the_item(
     home: Home,
@@ -1515,7 +1515,7 @@ def test_attempts_count_over_restarts_of_the_client(
                 home.sender(console.url(), state=same_state(home)).send_next()
             assert home.item(item)["status"] == "pending"
         home.sender(console.url(), state=same_state(home)).send_next()
-    why = "The console kept 0 bytes of 3.0 MB. Gave up after 3 attempts."
+    why = "The console kept 0 B of 3.0 MB. Gave up after 3 attempts."
     assert home.item(item)["error"] == why
 
 
@@ -1538,7 +1538,7 @@ def test_attempts_count_over_clients(
     assert "Gave up after 3 attempts." in home.item(item)["error"]
     *tries, end = reports
     assert len(tries) == (1 if attempts == 3 else 3)
-    arguments = {"done": "0 bytes", "size": "3.0 MB"}
+    arguments = {"done": "0 B", "size": "3.0 MB"}
     code = {"error_code": "bytes_lost", "error_arguments": arguments}
     for fields in tries:
         assert fields == {**fields, **code, "bytes_kept": 0, "status": "processing"}
@@ -2233,7 +2233,7 @@ def test_an_installer_that_fetches_nothing_more_fails_the_item(
     console = installer(stall)
     home.sender(console.url).send_next()
     over.set()
-    assert "ended after 900.0 KB of 3.0 MB" in home.item(item)["error"]
+    assert "ended after 900.0 kB of 3.0 MB" in home.item(item)["error"]
 
 
 def test_an_installer_that_resets_the_connection_fails_what_it_has_begun(
