@@ -417,9 +417,11 @@ FAULTS = {  # by the codes of their sentences
         "{folder} does not answer.", "Its entries are kept.", "library"
     ),
     "folder_unread": FaultKind(
-        "{folder} is offline: {why}.",
-        "Let the service read it; below /home with"
-        " /usr/share/doc/catalogd/examples/home.conf.",
+        "{folder} is offline: {why}.", "Let the service read it.", "library"
+    ),
+    "folder_in_home": FaultKind(
+        "{folder} is offline: Debian's service reads nothing below /home.",
+        "/usr/share/doc/catalogd/examples/home.conf tells how to let it.",
         "library",
     ),
     "folder_empty": FaultKind(
@@ -7355,8 +7357,11 @@ def why_offline(folder: str, error: OSError, is_known: bool) -> str:
         return say("folder_missing", folder)
     if isinstance(error, TimeoutError):
         return say("folder_silent", folder)
-    code = "folder_unread" if isinstance(error, PermissionError) else "folder_offline"
-    return say(code, folder, refusal(error))
+    if not isinstance(error, PermissionError):
+        return say("folder_offline", folder, refusal(error))
+    if IS_PACKAGED and is_below(folder, "/home"):
+        return say("folder_in_home", folder)
+    return say("folder_unread", folder, refusal(error))
 
 
 def progress(counts: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import os
 import pathlib
 import shutil
@@ -466,3 +467,14 @@ def test_an_error_that_is_none_of_the_system_is_raised() -> None:
 
     with pytest.raises(ValueError, match="a bug"):
         catalogd.Askers().ask({"one": fail}, 30)
+
+
+@pytest.mark.parametrize("is_packaged", [True, False])
+def test_who_did_not_install_debians_package_gets_no_advice_for_it(
+    monkeypatch: pytest.MonkeyPatch, is_packaged: bool
+) -> None:
+    monkeypatch.setattr(catalogd, "IS_PACKAGED", is_packaged)
+    error = PermissionError(errno.EACCES, "Permission denied")
+    told = catalogd.why_offline("/home/anna/Games", error, True)
+    assert ("home.conf" in told) == is_packaged
+    assert "home.conf" not in catalogd.why_offline("/srv/games", error, True)
