@@ -1299,9 +1299,7 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
 
 def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
     assert catalogd.why_offline("/games", DENIED, is_known=True) == (
-        f"/games is offline: {catalogd.refusal(DENIED)}."
-        " Let the service read it; below /home with"
-        " /usr/share/doc/catalogd/examples/home.conf."
+        f"/games is offline: {catalogd.refusal(DENIED)}. Let the service read it."
     )
 
 
