@@ -104,6 +104,7 @@ open downloads were measured (packaging/performance.md, and packaging/scaling.md
 
 import argparse
 import base64
+import bisect
 import collections
 import concurrent.futures
 import configparser
@@ -1372,6 +1373,10 @@ USUAL_NAME = re.compile(  # Name [0100...][v0]
     rf"([^\[\](_+.]*)(?<!-)\[({TITLE_ID.pattern})\] ?(?:\[v(\d{{1,10}})\])?",
     re.IGNORECASE,
 )
+FIRST_PART = re.compile(  # of a split file, with the others beside it
+    r"\.(?:(?P<start>ns|xc)0|(?P<type>ns[pz]|xc[iz])\.0?0)$", re.IGNORECASE
+)
+PART_IN_FOLDER = re.compile(r"\d\d")  # of a folder that is a split file
 HIDDEN = (".", "~")  # starts of names that are passed over: ".Trash-1000" too
 BINS = {  # folders in which systems keep what was deleted or is theirs, in lower case
     *("$recycle.bin", "system volume information", "lost+found"),
@@ -1448,9 +1453,29 @@ def is_picture(image: bytes, max_side: int = MAX_IMAGE_SIDE) -> bool:
 # Names: facts of a name ---
 
 
+def joined_name(path: str) -> str:
+    """Return the name of the whole that a first part is of: "A.xci" of "A.xc0" and of
+    "A.xci.00". Other names, also of folders that are split files, stay as they are."""
+    first = FIRST_PART.search(path) if path.endswith("0") else None
+    if first is None:
+        return path
+    ending = (
+        first["type"] or f"{first['start']}{'p' if first['start'] == 'ns' else 'i'}"
+    )
+    return f"{path[: first.start()]}.{ending}"
+
+
+def split_parts(first: str) -> Iterator[str]:
+    """Yield the names of the parts of a split file, without end, from the first one on:
+    of "A.xc0" also "A.xc1", of "00" also "01"."""
+    stem = first.rstrip("0")
+    digits = len(first) - len(stem)
+    return (f"{stem}{number:0{digits}}" for number in itertools.count())
+
+
 def file_type(path: str) -> str:
     """Return the lower-case extension without its dot, "" where there is none."""
-    return os.path.splitext(path)[1][1:].lower()
+    return os.path.splitext(joined_name(path))[1][1:].lower()
 
 
 def is_hidden(name: str) -> bool:
@@ -1461,9 +1486,7 @@ def is_hidden(name: str) -> bool:
 def file_stem(path: str) -> str:
     """Return a file's name without its extension, which a merging tool may have put
     there twice, and without what tells that it is split."""
-    stem, ending = os.path.splitext(os.path.basename(path))
-    if ending[1:].isdigit() and file_type(stem) in FORMATS:  # as of "A.nsp.00"
-        stem, ending = os.path.splitext(stem)
+    stem, ending = os.path.splitext(os.path.basename(joined_name(path)))
     return stem.removesuffix(ending).removeprefix("!_").removesuffix("_split")
 
 
@@ -2014,7 +2037,7 @@ def cut_name(name: str, max_bytes: int, mark: str = "") -> str:
 def file_name(row: Mapping[str, Any], max_bytes: int = MAX_NAME_BYTES) -> str:
     """Return a safe name for an entry's file, with its extension: see safe_name."""
     if row["type"] == "filepath":
-        return safe_name(os.path.basename(row["source"]), max_bytes)
+        return safe_name(os.path.basename(joined_name(row["source"])), max_bytes)
     name = row["name"].rstrip(". ")
     ending = f".{row['file_type']}" if row["file_type"] else ""
     name = name if name.lower().endswith(ending) else name + ending
@@ -2023,7 +2046,7 @@ def file_name(row: Mapping[str, Any], max_bytes: int = MAX_NAME_BYTES) -> str:
 
 def shown_name(row: Mapping[str, Any]) -> str:
     """Return the name of an entry's file with what is hidden in it made visible."""
-    name = os.path.basename(row["source"])
+    name = os.path.basename(joined_name(row["source"]))
     if not INVISIBLE.search(name):
         return str(row["file_name"])
     mark = f" ({row['id']})"  # where another file has that name
@@ -5643,6 +5666,7 @@ COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
+MAX_MISSING_PARTS = 99  # that are looked for behind one
 DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
 
 
@@ -5720,15 +5744,19 @@ class Tree:
         self.has_tilde |= any(name.endswith(endings) for name in tildes)
         shown = [item for item in listed if not is_hidden(item.name)]
         folders, first = [], len(self.files)
+        items = {item.name: item for item in shown}
+        if path != self.library_folder and is_split(path, items, endings):
+            self._add_file(path, volume, parts_of("00", items))
+            shown = [item for item in shown if item.name.lower().endswith(COVERS)]
         for item in shown:
-            is_wanted = item.name.lower().endswith(endings)
+            is_wanted = joined_name(item.name).lower().endswith(endings)
             is_file = is_wanted and item.is_file(follow_symlinks=False)
             if not is_file and not item.is_dir(follow_symlinks=False):
                 continue
             if not is_text(item.name):
                 self.misnamed.append(item.path)
             elif is_file:
-                self._add_file(item, volume)
+                self._add_file(item.path, volume, parts_of(item.name, items))
             else:
                 folders.append(item.path)
         by_name = {item.name.lower(): item for item in shown}
@@ -5771,18 +5799,69 @@ class Tree:
         self.covers[digest] = image.path
         return digest
 
-    def _add_file(self, item: "os.DirEntry[str]", volume: str) -> None:
+    def _add_file(
+        self, path: str, volume: str, parts: Sequence["os.DirEntry[str]"]
+    ) -> None:
+        """:param parts: of a split file, or else the file itself."""
         try:
-            now = item.stat(follow_symlinks=False)
-            if not now.st_ino:  # as on Windows
-                now = os.stat(item.path, follow_symlinks=False)
+            now = joined_stat([*map(item_stat, parts)])
         except OSError as error:
-            self._add_unread(item.path, error)
+            self._add_unread(path, error)
             return
         inode = now.st_ino & MAX_INTEGER
         facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
-        self.files.append(FoundFile(item.path, *facts))
+        self.files.append(FoundFile(path, *facts))
         self.tick(1)
+
+
+def item_stat(item: "os.DirEntry[str]") -> os.stat_result:
+    now = item.stat(follow_symlinks=False)
+    if not now.st_ino:  # as on Windows
+        now = os.stat(item.path, follow_symlinks=False)
+    return now
+
+
+def is_split(path: str, names: Iterable[str], endings: tuple[str, ...]) -> bool:
+    """Return whether a folder is a split file: it has the parts of one, no other files
+    but covers, and the name of a file that is served."""
+    others = (name for name in names if not PART_IN_FOLDER.fullmatch(name))
+    is_named = path.lower().endswith(endings) and "00" in names
+    return is_named and all(name.lower().endswith(COVERS) for name in others)
+
+
+def parts_of(first: str, names: Mapping[str, T]) -> list[T]:
+    """Return those of the parts of a split file that are there, up to the first that is
+    missing; of another file itself.
+    :param names: what is in its folder."""
+    if first != "00" and joined_name(first) == first:
+        return [names[first]]
+    parts = itertools.takewhile(names.__contains__, split_parts(first))
+    return [names[part] for part in parts]
+
+
+def missing_part(first: str, names: Container[str]) -> str:
+    """Return the name of what is not there yet, "" where the others do not tell that a
+    part of a split file is missing. A dump that was not finished has its header, or
+    notes of the tool, beside it."""
+    parts = split_parts(first)
+    missing = next(part for part in parts if part not in names)
+    later = itertools.islice(parts, MAX_MISSING_PARTS)
+    if any(part in names for part in later):
+        return missing
+    beside = (f"{joined_name(first)}{ending}" for ending in (".hdr", ".seq"))
+    return next((name for name in beside if name in names), "")
+
+
+def joined_stat(parts: Sequence[os.stat_result]) -> os.stat_result:
+    """Return the stat of one file with the bytes of all parts: it changes when a part
+    does."""
+    if len(parts) == 1:
+        return parts[0]
+    values = [*parts[0]]
+    values[stat.ST_INO] = sum(part.st_ino for part in parts)
+    values[stat.ST_SIZE] = sum(part.st_size for part in parts)
+    last = max(part.st_mtime_ns for part in parts)
+    return os.stat_result(values, {"st_mtime": last / 1e9, "st_mtime_ns": last})
 
 
 def stored_mtime(status: os.stat_result) -> int:
@@ -5921,15 +6000,120 @@ for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
     OPEN_FLAGS |= getattr(os, flag, 0)
 
 
-def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
+class DiskFile(io.FileIO):
+    """A file below a library folder, or a split one whose parts are read as one."""
+
+    parts: Sequence[int] = ()  # file descriptors of a split file
+    missing = ""  # the name of its part that is not there, see missing_part, and
+    following = ""  # that of one behind its last part
+
+    def join(self, parts: Sequence[int], missing: str, following: str) -> None:
+        """:param parts: they are closed along with the file, which is the first."""
+        self.parts, self._at = parts, 0
+        self.missing, self.following = missing, following
+        sizes = (os.fstat(part).st_size for part in parts)
+        self._starts = [*itertools.accumulate(sizes, initial=0)]
+
+    def stat(self) -> os.stat_result:
+        return joined_stat([*map(os.fstat, self.parts or [self.fileno()])])
+
+    def place(self, at: int, size: int) -> tuple[int, int, int]:
+        """Return the file descriptor that has the byte at this place, where it has it,
+        and how many of so many bytes."""
+        if not self.parts:
+            return self.fileno(), at, size
+        number = min(bisect.bisect_right(self._starts, at), len(self.parts)) - 1
+        start, stop = self._starts[number : number + 2]
+        return self.parts[number], at - start, max(min(size, stop - at), 0)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if not self.parts:
+            return super().seek(offset, whence)
+        from_start = (0, self._at, self._starts[-1])[whence]
+        self._at = from_start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at if self.parts else super().tell()
+
+    def readinto(self, buffer: Any) -> int:
+        if not self.parts:
+            return super().readinto(buffer) or 0
+        data = self.read(len(buffer)) or b""
+        buffer[: len(data)] = data
+        return len(data)
+
+    def read(self, size: int | None = -1) -> bytes:
+        if not self.parts:
+            return super().read(-1 if size is None else size) or b""
+        left = self._starts[-1] - self._at if size is None or size < 0 else size
+        pieces = []
+        while left > 0 and (piece := self._read_piece(left)):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+
+    def _read_piece(self, size: int) -> bytes:
+        part, at, size = self.place(self._at, size)
+        os.lseek(part, at, os.SEEK_SET)
+        piece = os.read(part, size)
+        self._at += len(piece)
+        return piece
+
+    def close(self) -> None:
+        others, self.parts = self.parts[1:], ()
+        for part in others:
+            os.close(part)
+        super().close()
+
+
+def open_file(path: str, folder: str, kind: type[DiskFile] = DiskFile) -> Any:
     """Open a regular file below a library folder, as an object of this kind. Below that
-    folder it follows no link, and it waits for no pipe.
+    folder it follows no link, and it waits for no pipe. A split file is as one.
     :raises OSError: it is none, or cannot be read."""
+    if is_joined(path):
+        return open_parts(path, folder, kind)
+    return kind(open_regular(path, folder), "rb")
+
+
+def is_joined(path: str) -> bool:
+    """Return whether a file is a split one: a folder, or named by its first part."""
+    return joined_name(path) != path or os.path.isdir(path)
+
+
+def part_paths(path: str) -> tuple[list[str], str, str]:
+    """Return the paths of the parts of a split file, and `missing` and `following` of a
+    DiskFile. :raises OSError: their folder cannot be read."""
+    above, first = (path, "00") if os.path.isdir(path) else os.path.split(path)
+    paths = {name: os.path.join(above, name) for name in os.listdir(above)}
+    parts = parts_of(first, paths)
+    following = next(itertools.islice(split_parts(first), len(parts), None))
+    return parts, missing_part(first, paths), following
+
+
+def open_parts(path: str, folder: str, kind: type[DiskFile]) -> DiskFile:
+    """Open a split file. :raises OSError: it is none, or cannot be read."""
+    paths, missing, following = part_paths(path)
+    if not paths:
+        raise OSError(f"{path} is a folder")
+    with contextlib.ExitStack() as opened:
+        parts = []
+        for part in paths:
+            parts.append(open_regular(part, folder))
+            opened.callback(os.close, parts[-1])
+        file = kind(parts[0], "rb")
+        opened.pop_all()
+    file.join(parts, missing, following)
+    return file
+
+
+def open_regular(path: str, folder: str) -> int:
+    """Open a regular file, and return its descriptor. :raises OSError: see open_file"""
     opened = open_below(folder, path[len(folder) :].lstrip(os.sep))
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
         raise OSError(f"{path} is not a file")
-    return kind(opened, "rb")
+    return opened
 
 
 def open_below(folder: str, path: str) -> int:
@@ -5963,6 +6147,17 @@ def is_link(path: str) -> bool:
     return stat.S_ISLNK(status.st_mode) or tag == JUNCTION
 
 
+def split_facts(file: DiskFile, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return that a split file is not complete, and which part is missing. Parts have
+    one size, but for the last; a compressed cartridge tells no other."""
+    sizes = [os.fstat(part).st_size for part in file.parts]
+    is_uneven = "complete" not in facts and len({*sizes[:-1]}) > 1
+    if file.missing or is_uneven:
+        return {"complete": False, "missing": file.missing or file.following}
+    is_cut = bool(sizes) and facts.get("complete") is False
+    return {"missing": file.following} if is_cut else {}
+
+
 def sample(file: io.FileIO, size: int) -> str:
     """Return a digest of a file's size and of both its ends: the same for equal files,
     and cheap at any size."""
@@ -5976,7 +6171,7 @@ def sha256(path: str, folder: str) -> tuple[int, int, str]:
     """Return size, mtime and hexadecimal SHA-256 of a file below a library folder.
     :raises OSError: it cannot be read."""
     with open_file(path, folder) as file:
-        now = os.fstat(file.fileno())
+        now = file.stat()
         digest = hashlib.file_digest(file, "sha256")
     return now.st_size, stored_mtime(now), digest.hexdigest()
 
@@ -6645,7 +6840,8 @@ class GrowingFiles:
 
     def _settled(self, path: str) -> bool:
         try:
-            return self.is_quiet(path, os.stat(path))
+            paths = part_paths(path)[0] if is_joined(path) else [path]
+            return self.is_quiet(path, joined_stat([*map(os.stat, paths)]))
         except OSError:
             return True
 
@@ -7045,9 +7241,10 @@ class Disks:
         self.count(read=1)
         try:
             with open_file(file.path, file.folder) as handle:
-                now = os.fstat(handle.fileno())
+                now = handle.stat()
                 if self.growing.is_quiet(file.path, now):
                     facts = file_facts(file.path, handle, now.st_size)
+                    facts |= split_facts(handle, facts)
                     facts |= self.images.add(facts.pop("icon", b""))
                     return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
@@ -7136,6 +7333,8 @@ class Scanner:
         :raises Conflict: another process scans, and does not end in a minute.
         """
         tops = [*tops] or self.folders
+        if tops != self.folders:
+            tops = outermost(map(self._above_split, tops))
         with exclusive(self.database.folder, "scan", wait=60):
             if tops == self.folders:
                 self._scan_due = time.monotonic() + self.settings.scan_interval
@@ -7184,6 +7383,12 @@ class Scanner:
         self.state.files += files
         self.state.read += read
         self.tick(self.state)
+
+    def _above_split(self, top: str) -> str:
+        """Return the folder above one that may be a split file, and others as they
+        are: an entry is compared along with those beside it."""
+        is_named = file_type(top) in self.disks.types and top not in self.folders
+        return os.path.dirname(top) if is_named else top
 
     def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
         self.disks.growing.begin_scan(tops)
@@ -7835,7 +8040,7 @@ def let_kernel_wait(sock: socket.socket, seconds: float) -> None:
             sock.settimeout(None)
 
 
-class Content(io.FileIO):
+class Content(DiskFile):
     """A file that is sent to a client."""
 
     served: Served | None = None
@@ -7871,12 +8076,14 @@ class Content(io.FileIO):
         raise TimeoutError("The client takes nothing.")
 
     def _send_piece(self, sock: socket.socket, start: int, size: int) -> int:
-        if not hasattr(os, "sendfile"):  # Python's would send 8 KiB at once
+        # Python's would send 8 KiB at once, and knows no parts.
+        is_python = bool(sock.gettimeout())
+        if not hasattr(os, "sendfile") or (is_python and self.parts):
             return self._send_read(sock, start, size)
-        if sock.gettimeout():
+        if is_python:
             return sock.sendfile(self, start, size)
         try:
-            return os.sendfile(sock.fileno(), self.fileno(), start, size)
+            return os.sendfile(sock.fileno(), *self.place(start, size))
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOSYS):  # a file system's
                 raise
@@ -9539,9 +9746,10 @@ class Calls:
             time.sleep(RENAME_SECONDS)
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)
-        name = download_name(os.path.basename(file.path), file.id, is_marked)
+        whole = os.path.basename(joined_name(file.path))
+        name = download_name(whole, file.id, is_marked)
         uses = self.scanner.disks.uses
-        if not accel:
+        if not accel or is_joined(file.path):
             return file_answer(file, name, uses, served)
         open_content(file, uses).close()
         headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
@@ -10399,7 +10607,7 @@ def file_answer(
     with contextlib.ExitStack() as opened:
         file = opened.enter_context(open_content(known, uses))
         file.served = served  # gets the bytes that were sent, as they are sent
-        now = os.fstat(file.fileno())
+        now = file.stat()
         date = int(time.time())  # of the answer, which no file is younger than
         modified = min(max(int(now.st_mtime), 0), date)
         headers = file_headers(known, name, now)

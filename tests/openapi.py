@@ -120,6 +120,7 @@ ENTRY = {
         "base_id": TITLE_ID,
         "icon": Field(str),
         "complete": Field(bool),
+        "missing": Field(str),
         "format": Field(str, choices=(*catalogd.FORMATS, *catalogd.OTHER_FILES)),
         "contents": Maybe([CONTENT], required=False),
         "more": Maybe(MORE, required=False),
