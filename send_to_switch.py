@@ -687,9 +687,11 @@ class State:
             self.parts[name] = Part(item.queue_item_id, version, part.is_direct, True)
         self.save()
 
-    def keep(self, name: str) -> None:
-        """Note that what is left of a file stays, though its item has ended."""
-        self.parts[name] = self.parts[name]._replace(item="")
+    def keep(self, item: Item) -> None:
+        """Note that what is left of an item's file stays, though it has ended."""
+        for name, part in self.begun().items():
+            if part.item == item.queue_item_id:
+                self.parts[name] = part._replace(item="")
         self.save()
 
     def stop_gone(self, items: Container[str]) -> None:
@@ -2161,9 +2163,9 @@ class FTPDisk(Storage):
             return least <= (size or 0) < limit
         return False
 
+    @abc.abstractmethod
     def put(self, download: Download, state: State) -> None:
         """Send a file once its folder is entered."""
-        self.save(download, state)
 
     def names(self) -> Iterable[str]:
         with contextlib.suppress(ftplib.error_perm):
@@ -3075,20 +3077,16 @@ class Reports:
             text, fields = str(note), {**fields, **note.fields()}
         self._end(item, name, text, status="completed", **fields)
 
-    def fail(
-        self, item: Item, name: str, problem: Problem, keeps_part: bool = False
-    ) -> None:
+    def fail(self, item: Item, name: str, problem: Problem) -> None:
         """:param name: of the file on the target, "" if it has none."""
         self.failures += 1
         has_part = name in self.state.begun()
-        is_left = has_part and (keeps_part or not self.watch.discard(name))
+        is_left = has_part and not self.watch.discard(name)
         fields = {"status": "failed", **problem.fields()}
         if has_part and not is_left:
             fields |= Progress(self.screen).figures()
         self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
-        if is_left and keeps_part:
-            self.state.keep(name)
-        elif is_left:  # it may be damaged: it is removed, once the target is back
+        if is_left:  # it may be damaged: it is removed, once the target is back
             self.state.stop(item, name, is_damaged=True)
 
     def _end(
@@ -3442,7 +3440,8 @@ class Sender:
         except TargetOffline as problem:
             if isinstance(problem, Denied) and (count := self._times_denied(item)):
                 why = Failed("gave_up", why=problem, count=count)
-                return reports.fail(item, download.part, why, keeps_part=True)
+                self.state.keep(item)
+                return reports.fail(item, "", why)
             self._put_back[item.queue_item_id] = transfer.failures
             reports.release(item, problem, progress)
             raise

@@ -8,6 +8,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -155,6 +156,16 @@ def test_a_cancelled_item_does_not_wait_for_its_install(
     assert home.item(item)["status"] in ("cancelled", "completed")
 
 
+def test_a_name_that_was_taken_though_the_reply_was_lost_is_not_sent_again(
+    home: Home, console: FTPConsole
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    console.drops_data = 1
+    console.before = {"NOOP": lambda: console.menu.taken.add("game.nsp")}
+    send(home, console.url(""))
+    assert home.item(item)["status"] == "completed"
+
+
 # Folders that are known by what they do
 
 
@@ -191,6 +202,33 @@ def test_a_folder_that_uses_files_up_installs_and_is_remembered(
     assert files(console.folder) == ["d.nsp", "e.nsp"]
     send(home, console.url("/"), state=same_state(home))
     assert same_state(home).installs == set()
+
+
+def test_a_folder_that_installed_and_has_the_file_is_a_disk_again(
+    home: Home, console: FTPConsole
+) -> None:
+    folder = Behaviour(console, has_parts=False, has_names=True)
+    home.queue("a.nsp", GAME)
+    send(home, console.url("/"), state=same_state(home))
+    folder.uses_up, folder.has_parts = False, True
+    item = home.queue("b.nsp", GAME)
+    (console.folder / "b.nsp").write_bytes(b"other")
+    send(home, console.url("/"), state=same_state(home))
+    assert home.item(item)["reason"] == "other_file"
+    assert (console.folder / "b.nsp").read_bytes() == b"other"
+
+
+@pytest.mark.parametrize("replies", [{}, {"LIST": "502 No."}])
+def test_a_folder_in_which_each_name_exists_installs_and_does_not_tell(
+    home: Home, console: FTPConsole, replies: dict[str, str]
+) -> None:
+    (console.folder / "install:").rmdir()
+    item = home.queue("game.nsp", GAME)
+    sizes = {"SIZE": "213 0", **replies}
+    console.answer = lambda command, name: sizes.get(command, "")
+    send(home, console.url("/"))
+    assert home.item(item)["status"] == "completed"
+    assert "question" not in console.commands
 
 
 def test_a_folder_that_installed_and_takes_nothing_now_has_the_item_wait(
@@ -312,6 +350,27 @@ def test_a_card_that_cannot_be_asked_for_its_part_is_asked_later(
     )
     send(home, console.url("/"))
     assert home.item(item)["reason"] == "card_fat32"
+
+
+def test_a_card_that_is_full_in_mid_transfer_is_told_at_once(
+    home: Home, console: FTPConsole
+) -> None:
+    item = home.queue("game.nsp", os.urandom(4_000_000))
+    console.ends_after, console.ends_with = 1_000_000, "552 Quota exceeded"
+    send(home, console.url("/"))
+    assert home.item(item)["reason"] == "ftp_full"
+
+
+def test_a_console_that_is_lost_at_the_limit_of_fat32_is_offline(
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_to_switch, "FAT32_LIMIT_BYTES", 2_000_000)
+    item = home.queue("game.nsp", os.urandom(4_000_000))
+    sender = home.sender(console.url("/"))
+    when_sent(sender, 2_000_000, console.close)
+    with pytest.raises(send_to_switch.TargetOffline):
+        sender.send_next()
+    assert home.item(item)["status"] == "pending"
 
 
 @pytest.mark.parametrize("reply", ["500 OOPS: killed", "550 What?", "426 Broken"])
@@ -503,7 +562,8 @@ def test_a_proxy_that_denies_a_file_lets_the_next_item_go_first(
     row = home.item(first)
     assert row["status"] == "failed"
     assert "Gave up after 4 attempts." in row["error"]
-    sender.watch.remove_stopped()
+    monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0.0)
+    assert not sender.send_next()
     assert (card / "a.nsp.part").stat().st_size == 1_000_000
     denies[0], proxy.cut = False, 10**9
     home.store.queue.retry(home.anna, first)
@@ -557,6 +617,12 @@ def test_a_claim_that_is_refused_for_good_holds_up_no_other_item(
     assert sender.send_next()
     assert home.item(item)["status"] == "completed"
     assert sender.reports.failures == 1
+
+
+def test_what_was_served_of_a_list_is_asked_once() -> None:
+    offers = send_to_switch.Offers(Mock(), Mock())
+    offers._has_asked = True
+    assert not offers.end_orphans(Mock(), [ITEM])
 
 
 def test_what_is_offered_is_claimed_before_the_server_forgets_it() -> None:

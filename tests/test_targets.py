@@ -125,7 +125,7 @@ def test_an_empty_file_is_incomplete_and_not_sent(home: Home) -> None:
     os.utime(home.library.folder / "empty.nsp", (1, 1))
     home.web.scanner.scan()
     [entry] = by_age(home.store)
-    with pytest.raises(catalogd.NotFound, match="The file is empty."):
+    with pytest.raises(catalogd.Conflict, match="The file is empty."):
         home.store.queue.send(home.anna, entry["id"])
     assert home.store.queue.items(home.anna) == []
     [row] = home.store.entries.tidy()
