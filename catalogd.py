@@ -3224,17 +3224,17 @@ def content_digest(*parts: bytes) -> str:
 
 def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
     sql = f"SELECT * FROM entries WHERE id IN {LISTED} ORDER BY rowid"
-    rows = [dict(row) for row in db.execute(sql, (json.dumps([*ids]),))]
-    for row in rows:
-        row.update({name: json.loads(row[name]) for name in NESTED_COLUMNS})
-    return rows
+    entries = [dict(entry) for entry in db.execute(sql, (json.dumps([*ids]),))]
+    for entry in entries:
+        entry.update({name: json.loads(entry[name]) for name in NESTED_COLUMNS})
+    return entries
 
 
 def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
     """Change these columns of entries, which are given by their ids."""
     for ids in batches([*columns]):
-        rows = read_entries(db, ids)
-        write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
+        entries = read_entries(db, ids)
+        write_entries(db, [{**entry, **columns[entry["id"]]} for entry in entries])
 
 
 def set_states(
@@ -3272,8 +3272,8 @@ def known_file(row: Any) -> KnownFile:
 # Store: changes of queue items ---
 
 
-def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
-    """Change these columns of an item, of which `row` has all.
+def update_item(db: sqlite3.Connection, item: Row, columns: Row) -> None:
+    """Change these columns of an item, of which `item` has all.
 
     :raises NotFound: the key was revoked just now.
     :raises Conflict: it would be the second open item of its entry.
@@ -3286,33 +3286,33 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
     sql = f"UPDATE queue SET {', '.join(changes)} WHERE id = :id"
     try:
         with storage_problems():
-            db.execute(sql, {**row, **columns})
+            db.execute(sql, {**item, **columns})
     except sqlite3.IntegrityError as error:
         raise Conflict("queued_again") from error
 
 
-def next_status(row: Row, report: Mapping[str, Any]) -> str:
-    """Return an item's status after a report, which `row` has counted if it tells of an
-    attempt. :raises Conflict: there is none."""
-    status = row["status"]
-    is_owned = QUEUE_STATUSES[status].is_running and not is_owner(row, report)
-    if is_owned or row["device"] not in (None, report.get("key")):
+def next_status(item: Row, report: Mapping[str, Any]) -> str:
+    """Return an item's status after a report, which the item has counted if it tells of
+    an attempt. :raises Conflict: there is none."""
+    status = item["status"]
+    is_owned = QUEUE_STATUSES[status].is_running and not is_owner(item, report)
+    if is_owned or item["device"] not in (None, report.get("key")):
         raise Conflict("item_taken")
-    if row["freed_from"] is not None and status != "cancelled":
+    if item["freed_from"] is not None and status != "cancelled":
         raise Conflict("item_waits")
     events = QUEUE_STATUSES[status].next
     event = "offered" if report.get("offered") else report.get("status", "figures")
-    if is_attempt(report) and row["attempts"] >= MAX_ATTEMPTS and event in events:
+    if is_attempt(report) and item["attempts"] >= MAX_ATTEMPTS and event in events:
         event = "failed"
     # What is on a disk that is away was not sent for now: it waits for the disk.
-    is_away = event == "failed" and row["state"] == "offline"
+    is_away = event == "failed" and item["state"] == "offline"
     if (report.get("release") or is_away) and "release" in events:
         event = "release"
-    opens = not row["is_open"] and QUEUE_STATUSES[events.get(event, status)].is_open
-    is_hidden = row["seen_from"] > min(row["sender_age"], row["owner_age"])
+    opens = not item["is_open"] and QUEUE_STATUSES[events.get(event, status)].is_open
+    is_hidden = item["seen_from"] > min(item["sender_age"], item["owner_age"])
     if event not in events or (opens and is_hidden):
         raise Conflict(f"The item is {status}.")
-    goes_on = row["is_open"] and row["key"] == report.get("key")
+    goes_on = item["is_open"] and item["key"] == report.get("key")
     is_paused = report.get("paused_by") is not None
     if QUEUE_STATUSES[events[event]].is_running and is_paused and not goes_on:
         raise Conflict("device_paused")
@@ -3324,20 +3324,20 @@ def is_attempt(report: Mapping[str, Any]) -> bool:
     return report.get("status") == "processing" and "error_code" in report
 
 
-def count_attempt(row: Row, report: Mapping[str, Any]) -> Row:
+def count_attempt(item: Row, report: Mapping[str, Any]) -> Row:
     """Return an item with the attempt that a report tells of: how many have failed
     since the target got more bytes of this version of the file than ever before."""
-    known = row if row["attempted"] == row["version"] else {**row, **NO_ATTEMPTS}
-    kept, furthest = report.get("bytes_kept", 0), known["furthest"]
-    count = 0 if kept > furthest else known["attempts"] + 1
-    tried = {"furthest": max(kept, furthest), "attempted": row["version"]}
-    return {**row, **tried, "attempts": count}
+    counted = item if item["attempted"] == item["version"] else {**item, **NO_ATTEMPTS}
+    kept, furthest = report.get("bytes_kept", 0), counted["furthest"]
+    count = 0 if kept > furthest else counted["attempts"] + 1
+    tried = {"furthest": max(kept, furthest), "attempted": item["version"]}
+    return {**item, **tried, "attempts": count}
 
 
-def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
+def is_owner(item: Row, report: Mapping[str, Any]) -> bool:
     """Return whether a report comes from the client that has the item."""
-    is_its_key = row["key"] in (None, report.get("key"))
-    return is_its_key and report.get("client") in (None, row["client"])
+    is_its_key = item["key"] in (None, report.get("key"))
+    return is_its_key and report.get("client") in (None, item["client"])
 
 
 def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> None:
@@ -3347,9 +3347,9 @@ def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> Non
     :param keep: the account whose items stay as they are.
     """
     sql = "SELECT * FROM queue WHERE key = ? AND is_open AND account IS NOT ?"
-    for row in db.execute(sql, (key, keep)).fetchall():
-        db.execute("DELETE FROM addresses WHERE item = ?", (row["id"],))
-        update_item(db, dict(row), NEW_ITEM)
+    for item in db.execute(sql, (key, keep)).fetchall():
+        db.execute("DELETE FROM addresses WHERE item = ?", (item["id"],))
+        update_item(db, dict(item), NEW_ITEM)
     db.execute(
         "UPDATE OR IGNORE queue SET device = NULL,"
         " freed_from = (SELECT label FROM keys WHERE id = device)"
@@ -3368,8 +3368,8 @@ def check_others(
     """Check the name and the address that a device is to have, or those that are given.
     :raises Conflict: another device has one of them."""
     sql = "SELECT label, address FROM keys WHERE is_device AND id != ?"
-    for row in db.execute(sql, (device,)):
-        label, address = row["label"], row["address"]
+    for other in db.execute(sql, (device,)):
+        label, address = other["label"], other["address"]
         if name and label.strip().casefold() == name.strip().casefold():
             raise Conflict("device_name_taken", name.strip())
         if target and address and console_place(address) == console_place(target):
@@ -3450,8 +3450,8 @@ def use_invitation(db: sqlite3.Connection, digest: bytes | None) -> None:
         raise WrongCode("bad_invitation")
 
 
-def caller(row: Row | None) -> Caller | None:
-    return Caller(**{**row, "admin": bool(row["admin"])}) if row else None
+def caller(holder: Row | None) -> Caller | None:
+    return Caller(**{**holder, "admin": bool(holder["admin"])}) if holder else None
 
 
 class Recent(collections.OrderedDict[Any, T]):
@@ -3471,16 +3471,16 @@ class Recent(collections.OrderedDict[Any, T]):
                 self.popitem(last=False)
 
 
-def existing(found: T | None, *problem: str) -> T:
+def existing(result: T | None, *problem: str) -> T:
     """Return what was found. :raises NotFound: it is None."""
-    if found is None:
+    if result is None:
         raise NotFound(*problem)
-    return found
+    return result
 
 
-def batches(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(rows), BATCH):
-        yield rows[start : start + BATCH]
+def batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), BATCH):
+        yield items[start : start + BATCH]
 
 
 @functools.lru_cache(100)  # a poll asks for the same few
@@ -3526,18 +3526,18 @@ def adopt_schema(db: sqlite3.Connection) -> None:
     again. Others stay: tools such as Litestream have tables of theirs in the file."""
     for kind, name, sql in schema_parts():
         find = "SELECT sql FROM sqlite_schema WHERE name = ?"
-        found = db.execute(find, (name,)).fetchone()
-        if found and found["sql"] != sql and kind == "table":
+        made = db.execute(find, (name,)).fetchone()
+        if made and made["sql"] != sql and kind == "table":
             remake_table(db, name, sql)
-        elif not found or found["sql"] != sql:
+        elif not made or made["sql"] != sql:
             db.execute(f"DROP {kind} IF EXISTS {name}")
             db.execute(sql)
 
 
 def has_schema(db: sqlite3.Connection) -> bool:
     """Return whether the database has all that SCHEMA has, as it is there."""
-    found = {row["sql"] for row in db.execute("SELECT sql FROM sqlite_schema")}
-    return all(sql in found for _, _, sql in schema_parts())
+    made = {part["sql"] for part in db.execute("SELECT sql FROM sqlite_schema")}
+    return all(sql in made for _, _, sql in schema_parts())
 
 
 def check_content(db: sqlite3.Connection) -> None:
@@ -3626,8 +3626,8 @@ def remake_table(db: sqlite3.Connection, name: str, sql: str) -> None:
     db.execute(f"ALTER TABLE {name} RENAME TO replaced")
     db.execute(sql)
     select = "SELECT name FROM pragma_table_xinfo(?)"
-    old = {row["name"] for row in db.execute(select, ("replaced",))}
-    new = [row["name"] for row in db.execute(f"{select} WHERE hidden = 0", (name,))]
+    old = {it["name"] for it in db.execute(select, ("replaced",))}
+    new = [it["name"] for it in db.execute(f"{select} WHERE hidden = 0", (name,))]
     columns = ", ".join(column for column in new if column in old)
     order = "" if "WITHOUT ROWID" in sql else "ORDER BY rowid"
     db.execute(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM replaced {order}")
@@ -3992,9 +3992,9 @@ class Backups:
     def _paths(self) -> list[pathlib.Path]:
         """Return the copies, the latest last. Those of the future, and of days before
         the release, were made by a wrong clock: they count as the oldest."""
-        found = pathlib.Path(self.folder).glob("catalogd-????-??-??.db")
+        copies = pathlib.Path(self.folder).glob("catalogd-????-??-??.db")
         first, last = f"catalogd-{RELEASED}", os.path.basename(self._path())
-        return sorted(found, key=lambda path: (first <= path.name <= last, path))
+        return sorted(copies, key=lambda path: (first <= path.name <= last, path))
 
     def last(self) -> ServedFile | None:
         """Return the latest copy as a file, if there is one."""
@@ -4082,12 +4082,12 @@ class Uses:
     def rows(self, sql: str, values: Values) -> list[Row]:
         """Return the keys or sessions that a statement gives, with all their uses."""
         with self._lock:
-            rows, uses = self._database.rows(sql, values), self.unwritten.copy()
-        for row in rows:
-            count, row["last_used_at"] = uses.get(row["id"], (0, row["last_used_at"]))
-            if "requests" in row:
-                row["requests"] += count
-        return rows
+            keys, uses = self._database.rows(sql, values), self.unwritten.copy()
+        for key in keys:
+            count, key["last_used_at"] = uses.get(key["id"], (0, key["last_used_at"]))
+            if "requests" in key:
+                key["requests"] += count
+        return keys
 
     def count(self, credential: str, is_news: bool) -> None:
         """Count a use.
@@ -4164,15 +4164,15 @@ class Accounts:
             use_invitation(db, invitation)
             if self.credentials(name):
                 raise Conflict("account_name_taken", name)
-            row = db.execute(
+            account = db.execute(
                 "INSERT INTO accounts (name, password, admin, created_at, age) VALUES"
                 " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?, ?)"
                 " RETURNING id, admin",
                 (name, password, admin, self.database.time(), age),
             ).fetchone()
-            if row["admin"] and age is not None:
+            if account["admin"] and age is not None:
                 raise Conflict("admin_sees_all")
-        return int(row["id"])
+        return int(account["id"])
 
     def exist(self) -> bool:
         return bool(self.database.value("SELECT 1 FROM accounts"))
@@ -4183,15 +4183,15 @@ class Accounts:
 
     def all(self) -> list[Row]:
         sql = "SELECT id, name, admin, age, created_at FROM accounts ORDER BY id"
-        return [{**row, "admin": bool(row["admin"])} for row in self.database.rows(sql)]
+        return [{**it, "admin": bool(it["admin"])} for it in self.database.rows(sql)]
 
     def credentials(self, name: str) -> tuple[int, str] | None:
         """Return id and password hash of an account, or None. SQLite ignores the case
         of ASCII letters only."""
         sql = "SELECT id, name, password FROM accounts ORDER BY name = ? DESC"
-        for row in self.database.rows(sql, (name,)):
-            if row["name"].casefold() == name.casefold():
-                return row["id"], row["password"]
+        for credential in self.database.rows(sql, (name,)):
+            if credential["name"].casefold() == name.casefold():
+                return credential["id"], credential["password"]
         return None
 
     def id_of(self, name: str) -> int:
@@ -4505,12 +4505,14 @@ class Entries:
         """
         sql = "SELECT entries.*, entry_json FROM entries JOIN answers USING (id)"
         sql += f" WHERE id = :id AND entries.state != 'gone' AND {SEEN}"
-        row = existing(self.database.row(sql, {"id": entry, "age": age}), "no_entry")
-        row["facts"] = json.loads(row["facts"])
-        facts = row["facts"] | part_facts(row["file_type"], row["facts"])
-        facts["name"] = derived({**row, "overrides": {}})["name"]
+        columns = existing(
+            self.database.row(sql, {"id": entry, "age": age}), "no_entry"
+        )
+        columns["facts"] = json.loads(columns["facts"])
+        facts = columns["facts"] | part_facts(columns["file_type"], columns["facts"])
+        facts["name"] = derived({**columns, "overrides": {}})["name"]
         known = {n: facts[n] for n in ENTRY_CHANGES if facts.get(n) is not None}
-        found = {**json.loads(row["entry_json"]), "state": row["state"]}
+        found = {**json.loads(columns["entry_json"]), "state": columns["state"]}
         return {"entry": found, "file": known}
 
     def tidy(self) -> list[Row]:
@@ -4559,8 +4561,8 @@ class Entries:
         values = {"ids": json.dumps(entries), "age": age}
         if not entries:
             return set()
-        rows = self.database.rows(f"{sql} AND {IS_MARKED}", values)
-        return {row["id"] for row in rows}
+        marked = self.database.rows(f"{sql} AND {IS_MARKED}", values)
+        return {entry["id"] for entry in marked}
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -4582,11 +4584,11 @@ class Entries:
 
     def ages(self) -> dict[str, int]:
         """Return the ages that admins gave, by title."""
-        rows = self.database.rows(
+        ages = self.database.rows(
             "SELECT DISTINCT title, age FROM ages CROSS JOIN entries USING (subject)"
             " WHERE title = ages.subject OR sample = ages.subject"
         )
-        return {row["title"]: row["age"] for row in rows}
+        return {it["title"]: it["age"] for it in ages}
 
     def former_ages(self) -> dict[str, Row]:
         """Return of undecided titles from which `age` on they were seen before, and
@@ -4612,8 +4614,8 @@ class Entries:
         """Return the ids and the names of the titles that an account of this age sees,
         in small letters."""
         sql = f"SELECT title, name FROM parts WHERE state != 'gone' AND {SEEN}"
-        rows = self.database.rows(sql, {"age": age})
-        return {str(text).lower() for row in rows for text in row.values()}
+        titles = self.database.rows(sql, {"age": age})
+        return {str(text).lower() for title in titles for text in title.values()}
 
     def set_ages(self, titles: Sequence[str], age: int | None) -> None:
         """Let accounts of this age on see these titles, or with None nobody who has an
@@ -4662,7 +4664,7 @@ class Entries:
         return self.known("state = 'here' AND facts_version < ?", FACTS_VERSION)
 
     def add_files(
-        self, found: Iterable[tuple[FoundFile, FileContent]], listed: bool
+        self, files: Iterable[tuple[FoundFile, FileContent]], listed: bool
     ) -> None:
         """Make entries of new files.
 
@@ -4670,9 +4672,9 @@ class Entries:
         """
         now = self.database.time()
         new = {"type": "filepath", "created_by": SCANNER, "created_at": now}
-        rows = [{"id": new_id(), **new, **file_columns(*row)} for row in found]
+        entries = [{"id": new_id(), **new, **file_columns(*file)} for file in files]
         with self.changing(listed) as db:
-            write_entries(db, rows)
+            write_entries(db, entries)
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
@@ -4699,9 +4701,9 @@ class Entries:
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
         are missing, as if on one, are not told any more."""
-        known = self.known("volume = ? AND state != 'here'", volume)
-        rows = [row._replace(file=row.file._replace(volume="")) for row in known]
-        self.apply(Changes(gone=rows))
+        files = self.known("volume = ? AND state != 'here'", volume)
+        gone = [file._replace(file=file.file._replace(volume="")) for file in files]
+        self.apply(Changes(gone=gone))
 
     def served_files(self, entries: Sequence[str] = ()) -> list[ServedFile]:
         """Return the files of these entries, or all that are here.
@@ -4710,10 +4712,10 @@ class Entries:
         """
         these = "WHERE id IN (SELECT value FROM json_each(:ids))" if entries else ""
         sql = f"SELECT * FROM served_files {these} ORDER BY path"
-        rows = self.database.rows(sql, {"ids": json.dumps([*entries])})
-        for entry in {*entries}.difference(row["id"] for row in rows):
+        files = self.database.rows(sql, {"ids": json.dumps([*entries])})
+        for entry in {*entries}.difference(file["id"] for file in files):
             raise NotFound(f"There is no file with the id {entry}.")
-        return [ServedFile(**row) for row in rows]
+        return [ServedFile(**file) for file in files]
 
     def served_file(self, entry: str) -> ServedFile:
         """Return the file of one entry. :raises NotFound: there is none here."""
@@ -4743,19 +4745,19 @@ class Entries:
         :param type: its file_type.
         """
         entry = new_id()
-        row: Row = {"id": entry, "type": "url", "source": url, "file_type": type}
-        row |= {"size": size, "facts": facts, "facts_version": FACTS_VERSION}
-        row |= {"created_by": by, "created_at": self.database.time(), "state": "here"}
+        link: Row = {"id": entry, "type": "url", "source": url, "file_type": type}
+        link |= {"size": size, "facts": facts, "facts_version": FACTS_VERSION}
+        link |= {"created_by": by, "created_at": self.database.time(), "state": "here"}
         with self.changing() as db:
-            write_entries(db, [row])
+            write_entries(db, [link])
         return entry
 
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
         with self.changing() as db:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
-            row = db.execute(f"{sql} RETURNING plain_name", (entry,)).fetchone()
-            tell_apart(db, [existing(row, "no_link", entry)["plain_name"]])
+            link = db.execute(f"{sql} RETURNING plain_name", (entry,)).fetchone()
+            tell_apart(db, [existing(link, "no_link", entry)["plain_name"]])
 
 
 class LibraryFolders:
@@ -4770,7 +4772,7 @@ class LibraryFolders:
         are all offline."""
         sql = "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files FROM"
         sql += " entries WHERE folder NOT NULL AND state != 'gone' GROUP BY folder"
-        return {row["folder"]: row["files"] for row in self.database.rows(sql)}
+        return {it["folder"]: it["files"] for it in self.database.rows(sql)}
 
     def are_lost(self) -> bool:
         """Return whether there are entries without a file, which may find one."""
@@ -4815,7 +4817,7 @@ class Icons:
 
     def add(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
-        rows = [(digest, menu_ending(one), one) for digest, one in icons.items()]
+        rows = [(digest, menu_ending(icon), icon) for digest, icon in icons.items()]
         with self.database.writing() as db:
             db.executemany("INSERT OR IGNORE INTO icons VALUES (?, ?, ?)", rows)
 
@@ -4836,8 +4838,8 @@ class Icons:
 
     def of_titles(self) -> dict[str, TitleImage]:
         """Return the images that have a title id in their names, by path."""
-        rows = self.database.rows("SELECT * FROM title_images")
-        return {row["path"]: TitleImage(**row) for row in rows}
+        images = self.database.rows("SELECT * FROM title_images")
+        return {image["path"]: TitleImage(**image) for image in images}
 
     def set_of_titles(self, images: Iterable[TitleImage]) -> None:
         with self.database.writing() as db:
@@ -4852,7 +4854,7 @@ class Icons:
         files = [item.file for item in self.entries.known(which, json.dumps([*covers]))]
         sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
         sql += " AND title IN (SELECT title FROM entries WHERE state = 'here')"
-        images = [TitleImage(**row) for row in self.database.rows(sql)]
+        images = [TitleImage(**image) for image in self.database.rows(sql)]
         return files + [image for image in images if image.cover in covers]
 
 
@@ -4890,8 +4892,8 @@ class MenuParts:
         """Return the titles that have an add-on with this id."""
         sql = f"SELECT DISTINCT titleId AS title FROM ({APPS}) AS parts WHERE {SEEN}"
         sql += " AND appKind = 'add-on' AND ownId = :id ->> '$'"
-        rows = self.database.rows(sql, {"age": age, "id": json.dumps(add_on)})
-        return [row["title"] for row in rows]
+        parts = self.database.rows(sql, {"age": age, "id": json.dumps(add_on)})
+        return [part["title"] for part in parts]
 
 
 # Store: devices ---
@@ -4911,16 +4913,16 @@ class Devices:
         idle_since = self.database.time(CLIENT_SECONDS / 86400)
         keys = self.accounts.all_keys(None if admin else name, shared=True)
         devices = [key for key in keys if key.pop("is_device")]
-        for row in devices:
-            address = row.pop("address")
-            row["by_server"] = bool(address)
+        for device in devices:
+            address = device.pop("address")
+            device["by_server"] = bool(address)
             if admin and address:
-                row["address"] = address
-            row["name"], last = row.pop("label"), row.pop("last_used_at")
-            row["last_call"], row["is_own"] = last, row["account"] == name
-            is_near = row["by_server"] or (last or "") >= idle_since
+                device["address"] = address
+            device["name"], last = device.pop("label"), device.pop("last_used_at")
+            device["last_call"], device["is_own"] = last, device["account"] == name
+            is_near = device["by_server"] or (last or "") >= idle_since
             state = "idle" if is_near else "away"
-            row["state"] = busy.get(row["id"], state if last else "new")
+            device["state"] = busy.get(device["id"], state if last else "new")
         return devices
 
     def by_server(self) -> list[Row]:
@@ -5026,14 +5028,14 @@ class Progress:
         earlier one: clients differ in what they call so."""
         figures = {FIGURES[name]: report[name] for name in FIGURES.keys() & report}
         now = {"reported": self._clock(), "heard": self._clock.monotonic()}
-        row = {**self._reports.get(item, {}), **figures, **now}
+        known = {**self._reports.get(item, {}), **figures, **now}
         if "bytes" in figures:
-            since, before = row.setdefault("mark", (row["heard"], row["bytes"]))
-            seconds = row["heard"] - since
+            since, before = known.setdefault("mark", (known["heard"], known["bytes"]))
+            seconds = known["heard"] - since
             if seconds >= MIN_SPEED_SECONDS:
-                row["speed"] = max(round((row["bytes"] - before) / seconds), 0)
-                row["mark"] = (row["heard"], row["bytes"])
-        self._reports[item] = row
+                known["speed"] = max(round((known["bytes"] - before) / seconds), 0)
+                known["mark"] = (known["heard"], known["bytes"])
+        self._reports[item] = known
         self.count += 1
 
     def drop(self, item: str) -> None:
@@ -5043,22 +5045,22 @@ class Progress:
     def silent(self) -> set[str]:
         """Return the items that no client has reported on for a while."""
         since, reports = self._clock.monotonic() - self._stale_after, self._reports
-        return {item for item, row in reports.copy().items() if row["heard"] < since}
+        return {item for item, it in reports.copy().items() if it["heard"] < since}
 
     def times(self) -> dict[str, str]:
         """Return when each item was reported on last."""
         reports = self._reports.copy()
-        return {item: stamp(row["reported"]) for item, row in reports.items()}
+        return {item: stamp(report["reported"]) for item, report in reports.items()}
 
     def figures(self, item: str) -> Row:
         """Return what is known of percent, bytes and speed of an item."""
         report = self._reports.get(item, {})
         return {name: report[name] for name in report.keys() & NO_FIGURES}
 
-    def current(self, rows: Iterable[Row]) -> list[Row]:
+    def current(self, given: Iterable[Row]) -> list[Row]:
         """Return items as they are now: those that clients send with their figures, and
         pending again where a client is silent."""
-        silent, items = self.silent(), [{**row} for row in rows]
+        silent, items = self.silent(), [{**it} for it in given]
         for item in items:
             status = QUEUE_STATUSES[item["status"]]
             if status.is_running:
@@ -5083,7 +5085,7 @@ class Clients:
         sql = "SELECT id, status, key FROM queue INDEXED BY queue_running"
         sql += " WHERE is_open AND status != 'pending'"
         items = self.progress.current(self.database.rows(sql))
-        return {row["id"]: row["key"] for row in items if row["status"] != "pending"}
+        return {it["id"]: it["key"] for it in items if it["status"] != "pending"}
 
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
@@ -5111,12 +5113,12 @@ class Clients:
     def gone(self, items: Sequence[str], key: str | None) -> list[str]:
         """Return which of these items have ended, or are not for a client with the key:
         it removes what its target has of them."""
-        rows = self.database.rows(
+        ended = self.database.rows(
             "SELECT value FROM json_each(:items) WHERE NOT EXISTS (SELECT 1 FROM queue"
             " WHERE id = value AND is_open AND coalesce(device, :key) IS :key)",
             {"items": json.dumps(items), "key": key},
         )
-        return [row["value"] for row in rows]
+        return [item["value"] for item in ended]
 
     def report(self, account: int, item: str, report: Row) -> str:
         """Take a client's report, and return the item's status after it. The first key
@@ -5170,20 +5172,20 @@ class Clients:
             )
         return {**row, **columns}
 
-    def _columns(self, row: Row, status: str, report: Row) -> Row:
+    def _columns(self, item: Row, status: str, report: Row) -> Row:
         """Return what a report that is noted already changes of an item."""
         if status == "cancelled":  # its client has stopped, and tells what it leaves
             return {name: report.get(field, 0) for field, name in FIGURES.items()}
-        to, figures = QUEUE_STATUSES[status], self.progress.figures(row["id"])
-        columns = {**NEW_ITEM, **{name: row[name] for name in NO_ATTEMPTS}}
+        to, figures = QUEUE_STATUSES[status], self.progress.figures(item["id"])
+        columns = {**NEW_ITEM, **{name: item[name] for name in NO_ATTEMPTS}}
         columns["status"] = status
-        if row["is_open"]:
+        if item["is_open"]:
             del columns["action"]
         if to.is_open:  # what the target has of the file may stay there
-            known = {**row, **figures}
+            known = {**item, **figures}
             columns |= {name: known[name] for name in FIGURES.values()}
-        if to.is_open and row["is_open"]:  # why it is tried again
-            columns |= {name: row[name] for name in NO_ERROR}
+        if to.is_open and item["is_open"]:  # why it is tried again
+            columns |= {name: item[name] for name in NO_ERROR}
         if to.is_running or not to.is_open:
             columns |= {"key": report.get("key"), "client": report.get("client")}
         if not to.is_open:
@@ -5206,10 +5208,10 @@ class Clients:
         silent = self.progress.silent()
         sql = "SELECT id, percent, bytes FROM queue WHERE is_open"
         old = self.database.rows(sql)
-        for item in silent.difference(row["id"] for row in old):
+        for item in silent.difference(now["id"] for now in old):
             self.progress.drop(item)
-        new = [{**row, **self.progress.figures(row["id"])} for row in old]
-        changed = [row for row, before in zip(new, old, strict=True) if row != before]
+        new = [{**now, **self.progress.figures(now["id"])} for now in old]
+        changed = [now for now, before in zip(new, old, strict=True) if now != before]
         sql = "UPDATE queue SET percent = :percent, bytes = :bytes"
         if changed:
             with self.database.writing() as db:
@@ -5334,13 +5336,13 @@ class Queue:
 
     def counts(self, account: int) -> dict[str, int]:
         """Return how many of its own items the account sees, by status."""
-        rows = self.database.rows(
+        counts = self.database.rows(
             "SELECT iif(is_open AND (state = 'offline' OR id IN (SELECT value FROM"
             " json_each(:silent))), 'pending', status) AS now, count(*) AS count"
             f" FROM items WHERE sender = :account AND {SEEN_ITEM} GROUP BY now",
             {"account": account, "silent": json.dumps([*self.progress.silent()])},
         )
-        return {row["now"]: row["count"] for row in rows}
+        return {count["now"]: count["count"] for count in counts}
 
     def version(self) -> str:
         """Return a text that changes when an item does, when a client reports on one,
@@ -5356,7 +5358,7 @@ class Queue:
     def sent(self, account: int) -> list[Row]:
         """Return what the account has sent, and anybody to a device that the account
         may send to: entry, version, contents, device, the sender's name and time."""
-        rows = self.database.rows(
+        parts = self.database.rows(
             "SELECT entry, sent.version, contents, nullif(device, '') AS device,"
             " accounts.name AS account, sent_at FROM sent"
             " JOIN accounts ON accounts.id = account"
@@ -5366,7 +5368,7 @@ class Queue:
             " ORDER BY sent_at, entry, sent.version",
             {"account": account},
         )
-        return [{**row, "contents": json.loads(row["contents"])} for row in rows]
+        return [{**part, "contents": json.loads(part["contents"])} for part in parts]
 
     def sent_version(self) -> str:
         """Return a text that changes when anything was sent, or is forgotten."""
@@ -5387,11 +5389,11 @@ class Queue:
         :raises NotFound: the account has no such item.
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
-        with self.clients.changing(account, admin, item) as (db, row):
-            if "retry" not in QUEUE_STATUSES[row["status"]].next:
+        with self.clients.changing(account, admin, item) as (db, facts):
+            if "retry" not in QUEUE_STATUSES[facts["status"]].next:
                 raise Conflict("item_is_open")
-            replaces = row["replaces"] or way == "replace"
-            update_item(db, row, {**NEW_ITEM, "replaces": replaces})
+            replaces = facts["replaces"] or way == "replace"
+            update_item(db, facts, {**NEW_ITEM, "replaces": replaces})
             check_open(db, account, item)
 
     def cancel(self, account: int, *items: str, admin: bool = False) -> str:
@@ -5401,12 +5403,12 @@ class Queue:
         """
         ended = {"status": "cancelled", "ended_at": self.database.time()}
         ended["action"] = f"cancel-{new_id()}"
-        with self.clients.changing(account, admin, *items) as (db, *rows):
-            rows = [row for row in rows if QUEUE_STATUSES[row["status"]].is_open]
-            if not rows:
+        with self.clients.changing(account, admin, *items) as (db, *chosen):
+            chosen = [item for item in chosen if QUEUE_STATUSES[item["status"]].is_open]
+            if not chosen:
                 raise Conflict("item_has_ended")
-            for row in rows:
-                update_item(db, row, ended)
+            for item in chosen:
+                update_item(db, item, ended)
         return ended["action"]
 
     def retry_failed(self, account: int) -> None:
@@ -5414,9 +5416,9 @@ class Queue:
         sql = "SELECT * FROM items WHERE sender = ? AND status = 'failed'"
         sql += f" AND {MAY_BE_OPEN}"
         with self.database.writing() as db:
-            for row in db.execute(sql, (account,)).fetchall():
+            for item in db.execute(sql, (account,)).fetchall():
                 with contextlib.suppress(Conflict):
-                    update_item(db, dict(row), NEW_ITEM)
+                    update_item(db, dict(item), NEW_ITEM)
 
     def cancel_waiting(self, account: int, freed: bool = False) -> str:
         """Cancel the items that no client sends, or only those that are `freed` from
@@ -5442,8 +5444,8 @@ class Queue:
         """
         place = "SELECT coalesce((SELECT place + (place > ?) FROM queue WHERE id = ?),"
         place += " min(place), 0) FROM queue"
-        with self.clients.changing(account, admin, *items) as (db, *rows):
-            first = min([row["place"] for row in rows], default=0)
+        with self.clients.changing(account, admin, *items) as (db, *moved):
+            first = min([item["place"] for item in moved], default=0)
             start = db.execute(place, (first, to)).fetchone()[0]
             sql = "UPDATE queue SET place = place + ? WHERE place >= ?"
             db.execute(sql, (len(items), start))
@@ -7678,15 +7680,15 @@ class Inbox:
         self.folder = next((top for top in folders if is_below(path, top)), "")
         below = pathlib.PurePath(path[len(self.folder) :]).parts
         if path and (any(map(is_hidden, below)) or not self.folder):
-            why = "is in no library folder, or is hidden."
-            raise BadSetting(f"[library] inbox: {path} {why}")
+            reason = "is in no library folder, or is hidden."
+            raise BadSetting(f"[library] inbox: {path} {reason}")
         self.clock, self.uploads = database.clock, Uploads(database)
         self.settings, self._state, self._uses = settings, state, uses
         self.changed = ""  # the path to scan below, as its disk spells it
         # What the last piece was answered, by id.
         self._ended = Recent[Row](MAX_ENDED_UPLOADS)
         # By id: whose it is, and monotonic seconds of the last piece.
-        self.accounts = {row["id"]: row["account"] for row in self.uploads.all()}
+        self.accounts = {it["id"]: it["account"] for it in self.uploads.all()}
         self._continued: dict[str, float] = {}
         self._running: set[str] = set()  # ids of what is written now
         self._lock = threading.Lock()  # of that, and of parts that are made
@@ -7712,8 +7714,8 @@ class Inbox:
             if error.errno == errno.ENOENT:
                 raise StorageFailed("inbox_missing") from error
             kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
-            why = error.strerror or say("inbox_is_file")
-            raise kind("inbox_failed", why) from error
+            reason = error.strerror or say("inbox_is_file")
+            raise kind("inbox_failed", reason) from error
 
     def _part(self, upload: str) -> str:
         return os.path.join(self.path, PART.format(upload))
@@ -7735,12 +7737,12 @@ class Inbox:
         with self._open(), self._lock:
             if self.folder in self._state.problems():
                 raise StorageFailed("inbox_offline")
-            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all()}
-            known = by_file.get(file, {"id": "", "offset": 0})
+            by_file = {tuple(map(it.get, UPLOAD_KEY)): it for it in self._all()}
+            begun = by_file.get(file, {"id": "", "offset": 0})
             is_new, count = file not in by_file, [key[0] for key in by_file]
             if is_new and count.count(account) >= MAX_UPLOADS:
                 raise Conflict("many_uploads", MAX_UPLOADS)
-            self._check_room(known["id"], size - known["offset"])
+            self._check_room(begun["id"], size - begun["offset"])
             upload = self.uploads.begin(*file)
             self.accounts[upload] = account
             with self._open_part(upload, os.O_CREAT) as part:
@@ -7750,14 +7752,14 @@ class Inbox:
     def _all(self) -> Iterator[Row]:
         """Yield the uploads that are not whole, each with its "offset": the bytes of it
         that are there."""
-        for row in self.uploads.all():
+        for upload in self.uploads.all():
             with contextlib.suppress(FileNotFoundError):
-                yield {**row, "offset": os.path.getsize(self._part(row["id"]))}
+                yield {**upload, "offset": os.path.getsize(self._part(upload["id"]))}
 
     def unfinished(self, account: int | None = None) -> list[Row]:
         """Return the uploads of an account that are not whole, or with None of all."""
         with self._open():
-            return [row for row in self._all() if account in (None, row["account"])]
+            return [it for it in self._all() if account in (None, it["account"])]
 
     def _keeps_room(self, upload: str) -> bool:
         """Return whether a piece of an upload has come lately."""
@@ -7766,9 +7768,9 @@ class Inbox:
 
     def _check_room(self, upload: str, wanted: int) -> None:
         """Check that there is room for an upload beside those that keep theirs."""
-        others = (row for row in self._all() if row["id"] != upload)
+        others = (it for it in self._all() if it["id"] != upload)
         kept = (
-            one["size"] - one["offset"] for one in others if self._keeps_room(one["id"])
+            it["size"] - it["offset"] for it in others if self._keeps_room(it["id"])
         )
         self._check_space(wanted, sum(kept))
 
@@ -7800,7 +7802,7 @@ class Inbox:
         """
         if ended := self._ended.get(upload):
             return ended
-        with self._turn(account, upload) as row, self._open():
+        with self._turn(account, upload) as facts, self._open():
             if not os.path.lexists(self._part(upload)):
                 raise NotFound("upload_gone")
             with self._open_part(upload) as part:
@@ -7808,24 +7810,24 @@ class Inbox:
                 body.seek(0)
                 if offset != begun:
                     raise WrongOffset(begun)
-                if offset + length > row["size"]:
+                if offset + length > facts["size"]:
                     raise Problem("long_upload")
                 if self._keeps_room(upload):
                     self._check_space(length)
                 else:
-                    self._check_room(upload, row["size"] - begun)
+                    self._check_room(upload, facts["size"] - begun)
                 offset = write_piece(part, offset, body)
                 if length:
                     self._continued[upload] = self.clock.monotonic()
-            return {"offset": offset} if offset < row["size"] else self._end(row)
+            return {"offset": offset} if offset < facts["size"] else self._end(facts)
 
-    def _end(self, row: Row) -> Row:
+    def _end(self, facts: Row) -> Row:
         """Give a whole file its name, or drop it where an equal file has that."""
-        part = self._part(row["id"])
+        part = self._part(facts["id"])
         quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
-        modified = min(row["modified"] / 1000 or quiet, quiet)
-        others = (safe_name(row["name"], mark=f" ({n})") for n in itertools.count(2))
-        names = itertools.chain([row["name"]], others)
+        modified = min(facts["modified"] / 1000 or quiet, quiet)
+        others = (safe_name(facts["name"], mark=f" ({n})") for n in itertools.count(2))
+        names = itertools.chain([facts["name"]], others)
         while True:
             path = os.path.join(self.path, name := next(names))
             is_equal = are_equal(part, path)
@@ -7833,9 +7835,9 @@ class Inbox:
                 if not is_equal:
                     self._name(part, path, modified)
                 break
-        ended = {"offset": row["size"], "name": name, "is_equal": is_equal}
-        self._ended[row["id"]] = ended
-        self._remove(row["id"])
+        ended = {"offset": facts["size"], "name": name, "is_equal": is_equal}
+        self._ended[facts["id"]] = ended
+        self._remove(facts["id"])
         return ended
 
     def _name(self, part: str, path: str, modified: float) -> None:
@@ -7862,8 +7864,8 @@ class Inbox:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._part(upload))
         self.uploads.remove(upload)
-        for known in (self.accounts, self._continued):
-            known.pop(upload, None)
+        for by_id in (self.accounts, self._continued):
+            by_id.pop(upload, None)
 
     def tidy(self, folder: str) -> None:
         """Before a scan of a library folder, remove uploads whose part is gone and, if
@@ -7875,8 +7877,8 @@ class Inbox:
             names = os.listdir(self.path)
             parts = {part[1] for part in map(IS_PART, names) if part}
             # An empty folder may be the mount point of a disk that is away.
-            known = {row["id"] for row in self.uploads.all()} if names else parts
-            for upload in (parts | known) - self._running:
+            uploads = {it["id"] for it in self.uploads.all()} if names else parts
+            for upload in (parts | uploads) - self._running:
                 if upload not in parts:
                     self._remove(upload)
                 elif is_sure:
