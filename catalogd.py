@@ -17449,7 +17449,7 @@ function renderFolderDeeds(/** @type {QueueItem[]} */ ended, name) {
   const device = state.devices?.find(({id}) => id === failed?.device);
   const {folder = "", folders = ""} = failed?.arguments || {};
   if (!state.account.admin || !device?.address) return [];
-  const top = `${device.address.replace(/(?<=:\/\/[^/]*)\/.*/, "")}${folder}`;
+  const top = `${device.address.replace(/(:\/\/[^/]*)\/.*/, "$1")}${folder}`;
   const choose = async each => {
     const target = `${top.replace(/\/$/, "")}/${encodeURIComponent(each)}`;
     await changeRow("POST", `devices/${device.id}`, {target});
