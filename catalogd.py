@@ -11047,10 +11047,9 @@ input[type="checkbox"] {
   color: var(--on-accent);
 }
 .skip:focus { top: 1rem; }
-.bar { position: sticky; z-index: 6; top: 0; }
-.bar p {
-  padding: .4rem 1rem; background: var(--warn-soft); color: var(--warn);
-  font-size: .875rem; font-weight: var(--medium); text-align: center;
+.bar {
+  padding: .5rem 1rem; border-radius: var(--radius-m); background: var(--warn-soft);
+  color: var(--warn); font-size: .875rem; font-weight: var(--medium);
 }
 .top {
   display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 2rem;
@@ -11154,7 +11153,7 @@ input[type="checkbox"] {
 
 /* Library */
 .tools {
-  position: sticky; z-index: 3; top: var(--bar); display: flex; flex-wrap: wrap;
+  position: sticky; z-index: 3; top: 0; display: flex; flex-wrap: wrap;
   align-items: center; gap: .5rem; margin: 0 -2rem; padding: .6rem 2rem;
   background: var(--ground);
 }
@@ -11192,14 +11191,16 @@ input[type="checkbox"] {
   border-color: transparent; background: var(--soft); color: var(--accent);
   font-size: .875rem; margin-inline-start: auto;
 }
-.uploads { display: grid; gap: .75rem; padding: 1rem 1.25rem; margin: .75rem 0; }
-.uploads-head { display: flex; align-items: center; justify-content: space-between; }
-.uploads-head h2 { font-size: 1.25rem; }
+.uploads { /* above the library, so that it pushes nothing */
+  position: fixed; z-index: 5; inset-inline-end: 2rem; bottom: 1.5rem;
+  width: min(26rem, calc(100vw - 2rem)); padding: .75rem 1.25rem;
+}
+:has(.selection) > .uploads { bottom: 6rem; }
 .upload { display: flex; align-items: center; gap: .25rem; padding: .35rem 0; }
 .upload h3 { font-size: 1rem; overflow-wrap: anywhere; }
 .upload .progress { margin-top: .35rem; }
 .upload[data-status="failed"] .meta { color: var(--bad); }
-.uploads ul { max-height: 45vh; overflow: auto; }
+.uploads ul { max-height: 35vh; margin: .5rem 0; overflow: auto; }
 .dropping {
   position: fixed; z-index: 9; inset: .75rem; display: grid; place-items: center;
   border: 3px dashed var(--accent); border-radius: var(--radius-l);
@@ -11962,6 +11963,10 @@ button.link {
     inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
+  .uploads {
+    inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
+    width: auto;
+  }
   :has(.selection) > .toasts { top: 4.5rem; bottom: auto; }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
   .sheet .toast:last-child { margin-bottom: .5rem; }
@@ -12045,7 +12050,7 @@ button.link {
 
 /* Colors that the system forces: a filled part stays filled */
 @media (forced-colors: active) {
-  .progress, .toast, .mark, .count, .bar p { border: 1px solid; }
+  .progress, .toast, .mark, .count, .bar { border: 1px solid; }
   .progress span { background: Highlight; }
   .ring > svg:first-child { stroke: GrayText; }
   .ring circle + circle { stroke: Highlight; }
@@ -13299,7 +13304,7 @@ function setLiveProp(node, name, value) {
 
 function removeNode(node) {
   const next = node.nextSibling;
-  if (node.open) node.close(); // a dialog gives the focus back
+  if (node.open) node.close?.(); // a dialog gives the focus back
   const isKept = form => isDraft(form) && node.contains(form);
   const drafts = [...document.forms].filter(isKept);
   node.remove();
@@ -13587,7 +13592,6 @@ function drawPage() {
     if (!dialog.open) dialog.showModal();
   keepFocus(focused);
   document.title = visible(documentTitle());
-  makeRoomForBar();
   placeToasts();
 }
 
@@ -13673,13 +13677,6 @@ function showTrouble(text) {
   if (!text) return;
   app.replaceChildren(); // a dialog would cover it
   Object.assign(trouble.querySelector("p") || {}, {textContent: text});
-}
-
-/** Let what sticks to the top of the page stick below the bar. */
-function makeRoomForBar() {
-  /** @type {HTMLElement | null} */
-  const bar = document.querySelector("#app > .bar");
-  document.documentElement.style.setProperty("--bar", `${bar?.offsetHeight || 0}px`);
 }
 
 /** Return a function that computes again only when its arguments change, also those
@@ -15194,16 +15191,39 @@ function deviceOf(id) {
   return state.devices?.find(device => device.id === id);
 }
 
-/** Why what waits for a device is not sent now, and when it is, or "".
+/** What a device does, as a word with the class of its mark, and when what waits for it
+ * is sent, "" where nothing keeps it. A `kind` is "paused", "missed", which something
+ * waits for, "off", or the state of the device.
+ * @param {Device} device */
+function statusOfDevice(device) {
+  const {state: kind, target, paused_by: by, last_call: last} = device;
+  const {whenBack: when, deviceStates: words} = WORDS;
+  const name = deviceName(device);
+  const of = (kind, text, mark, when = "") => ({
+    kind,
+    text,
+    mark: `mark ${mark}`,
+    when,
+  });
+  if (isPaused(device)) {
+    const paused = by ? WORDS.pausedBy(by) : WORDS.paused;
+    const text = kind === "sending" ? WORDS.pausesAfter : paused;
+    return of("paused", text, "offline", when.paused(name));
+  }
+  if (kind === "idle" && target !== "" && !isTargetReady(target))
+    return isAwaited(device)
+      ? of("missed", WORDS.noAnswer, "failed", when.silent(name))
+      : of("off", words.off, "off", when.silent(name));
+  if (kind === "new") return of(kind, words.new, "offline", when.new(name));
+  if (kind !== "away") return of(kind, words[kind], "");
+  const away = when.away(name, formatClock(last));
+  return of(kind, WORDS.lastSeen(formatAge(last)), "off", away);
+}
+
+/** When what waits for a device is sent, "" where nothing keeps it.
  * @param {Device} [device] */
 function whenBack(device) {
-  if (!device) return "";
-  const name = deviceName(device);
-  if (isPaused(device)) return WORDS.whenBack.paused(name);
-  if (isSilent(device)) return WORDS.whenBack.silent(name);
-  if (device.state === "new") return WORDS.whenBack.new(name);
-  const isAway = device.state === "away";
-  return isAway ? WORDS.whenBack.away(name, formatClock(device.last_call)) : "";
+  return device ? statusOfDevice(device).when : "";
 }
 
 /** With its owner, where that is another account. */
@@ -15221,13 +15241,6 @@ function isPaused(/** @type {Device} */ {paused_by: by}) {
   return by !== null;
 }
 
-/** Whether its console does not answer. While it is paused, that is no problem. */
-function isSilent(/** @type {Device} */ device) {
-  const {state: kind, target} = device;
-  const isWrong = target !== "" && !isTargetReady(target);
-  return kind === "idle" && isWrong && !isPaused(device);
-}
-
 function isTargetReady(target) {
   return /^ready(,|$)/.test(target);
 }
@@ -15236,25 +15249,16 @@ function targetText(/** @type {Device} */ device) {
   return sentence({...device, message: device.target});
 }
 
-/** Whether something waits for a device that does not answer. */
-function isMissed(/** @type {Device} */ device) {
-  const isFor = item => isOpen(item) && placeOf(item) === device.id;
-  return isSilent(device) && (state.items || NO_ITEMS).some(isFor);
+/** Whether something waits for a device. */
+function isAwaited(/** @type {Device} */ {id}) {
+  return (state.items || NO_ITEMS).some(item => isOpen(item) && placeOf(item) === id);
 }
 
 function renderTargetNote(/** @type {Device} */ device) {
-  if (isSilent(device))
-    return h.p(isMissed(device) ? "error" : "meta", targetText(device));
-  return device.reason === "own_disk" && h.p("meta", targetText(device));
-}
-
-function deviceState(/** @type {Device} */ device) {
-  const {state: kind, last_call: last, paused_by: by} = device;
-  if (isPaused(device) && kind === "sending") return WORDS.pausesAfter;
-  if (isPaused(device)) return by ? WORDS.pausedBy(by) : WORDS.paused;
-  if (kind === "away") return WORDS.lastSeen(formatAge(last));
-  if (isMissed(device)) return WORDS.noAnswer;
-  return isSilent(device) ? WORDS.deviceStates.off : WORDS.deviceStates[kind];
+  const {kind} = statusOfDevice(device);
+  if (kind === "missed") return h.p("error", targetText(device));
+  const isTold = kind === "off" || device.reason === "own_disk";
+  return isTold && h.p("meta", targetText(device));
 }
 
 /** Where Send queues for and how that is: a line, or a menu where there is a choice. */
@@ -15262,9 +15266,10 @@ function renderDeviceMenu() {
   const chosen = chosenDevice();
   const device = deviceOf(chosen);
   const name = device ? deviceName(device) : WORDS.chooseDevice;
-  const style = `to-device ${device ? deviceMark(device) : "mark offline"}`;
+  const status = device && statusOfDevice(device);
+  const style = `to-device ${status ? status.mark : "mark offline"}`;
   const choices = reachable().map(each =>
-    renderOption([each.id, joinFacts([deviceName(each), deviceState(each)])]),
+    renderOption([each.id, joinFacts([deviceName(each), statusOfDevice(each).text])]),
   );
   const isOnStage = state.view === "library" && device?.state === "sending";
   if (!state.devices) return false;
@@ -15273,7 +15278,7 @@ function renderDeviceMenu() {
   const text = [
     glyph("device"),
     h.span(null, WORDS.sendTo, " ", h.b(null, name)),
-    h.span(null, device && !isOnStage && deviceState(device)),
+    h.span(null, !isOnStage && status?.text),
   ];
   if (device && choices.length === 1)
     return h.p({class: `${style} only`, key: "only-device"}, text);
@@ -15488,26 +15493,21 @@ function rowsInSight(top, pitch, count, spare) {
 // Views: the page around them
 
 function renderPage() {
-  if (state.phase === "starting") return [renderStarting(), renderBar()];
+  if (state.phase === "starting") return [renderStarting(), renderToasts()];
   if (state.phase !== "in" || state.invitation)
-    return [
-      state.invitation ? renderInvitation() : renderSignIn(),
-      renderBar(),
-      renderToasts(),
-    ];
+    return [state.invitation ? renderInvitation() : renderSignIn(), renderToasts()];
   const views = {library: renderLibrary, queue: renderQueue, settings: renderSettings};
   return [
-    renderBar(),
     h.a({class: "skip", href: "#main", onclick: skipToMain}, WORDS.skip),
     renderTop(),
     h.main(
       {id: "main", tabindex: "-1", key: state.view, class: `view ${state.view}`},
       renderMachineNote(),
-      state.view === "library" && renderUploads(),
       views[state.view](),
     ),
     state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere),
     isSelecting() && renderSelection(),
+    state.view === "library" && renderUploads(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
     state.filters && renderFilters(),
@@ -15517,7 +15517,7 @@ function renderPage() {
   ];
 }
 
-/** The dialog on top, or "page": it has the bar and toasts, which it would cover. */
+/** The dialog on top, or "page": it has the toasts, which it would cover. */
 function layerOnTop() {
   if (state.phase !== "in" || state.invitation) return "page";
   const {question, adding, filters} = state;
@@ -15541,14 +15541,6 @@ function renderStarting() {
     {class: "starting", key: "starting"},
     h.h1("unseen", WORDS.product),
     h.p({role: "status"}, h.span("spinner"), WORDS.loading),
-  );
-}
-
-function renderBar(layer = "page") {
-  const isShown = !state.connected && layer === layerOnTop();
-  return h.div(
-    {class: "bar", role: "status", key: "bar"},
-    isShown && h.p(null, h.span("spinner"), WORDS.reconnecting),
   );
 }
 
@@ -15605,6 +15597,8 @@ function renderToasts(layer = "page") {
   if (layer !== layerOnTop()) return false;
   return h.div(
     {class: "toasts", role: "status", key: "toasts"},
+    !state.connected &&
+      h.p({class: "bar", key: "bar"}, h.span("spinner"), WORDS.reconnecting),
     state.toasts.map(renderToast),
   );
 }
@@ -15636,7 +15630,6 @@ function renderDialog(name, props, close, ...children) {
       onpointerdown: event => void (isPressedOutside = isOutside(event)),
       onclick: event => void (isPressedOutside && isOutside(event) && close()),
     },
-    renderBar(name),
     h.article(null, children),
     renderToasts(name),
   );
@@ -17059,8 +17052,8 @@ function renderDeviceGroup(device, rows) {
   const own = rows.filter(row => row.place === device.id);
   const isIdle = !own.length;
   if (isIdle && !device.is_own) return false;
-  const isStopped = isSilent(device) || isPaused(device); // which is told beside it
-  const why = own.some(isWaiting) && !isStopped && whenBack(device);
+  const {kind, text, mark, when} = statusOfDevice(device);
+  const isAway = kind === "new" || kind === "away"; // else it is told beside it
   return h.section(
     {key: device.id, class: "items device-group"},
     h.div(
@@ -17068,25 +17061,13 @@ function renderDeviceGroup(device, rows) {
       glyph("device"),
       h.h2(null, deviceName(device)),
       isIdle ? h.p("meta totals", WORDS.nothingWaits) : renderTotals(own, device),
-      !isMissed(device) &&
-        h.p(
-          {class: deviceMark(device)},
-          own.some(isSending) && !isPaused(device)
-            ? WORDS.deviceStates.sending
-            : deviceState(device),
-        ),
+      kind !== "missed" && h.p({class: mark}, text),
       renderPause(device),
     ),
-    isSilent(device) === isMissed(device) && renderTargetNote(device),
-    why && h.p("waits", why),
+    kind !== "off" && renderTargetNote(device),
+    own.some(isWaiting) && isAway && h.p("waits", when),
     !isIdle && renderRows(own),
   );
-}
-
-function deviceMark(/** @type {Device} */ device) {
-  if (isMissed(device)) return "mark failed";
-  if (isPaused(device) || device.state === "new") return "mark offline";
-  return isSilent(device) || device.state === "away" ? "mark off" : "mark";
 }
 
 function renderPause(/** @type {Device} */ device) {
@@ -17833,10 +17814,11 @@ function renderDeviceRow(/** @type {Device} */ device) {
   const newName = {...DEVICE_NAME, ...OPENED, defaultValue: name};
   const openAddress = () => openForm(`address-${id}`);
   const pause = () => pauseDevice(device);
+  const {kind, mark, text} = statusOfDevice(device);
   return renderRow({
     id,
     title: deviceName(device),
-    mark: isMissed(device) ? undefined : [deviceMark(device), deviceState(device)],
+    mark: kind === "missed" ? undefined : [mark, text],
     facts: [shared && WORDS.isShared, device.address],
     menu: mayEdit(device) && [
       renderShare(device),
@@ -19343,15 +19325,12 @@ function renderUploads() {
   const shown = [...uploads.filter(isUnfinished), ...ended].slice(0, MAX_UPLOAD_ROWS);
   const done = uploads.filter(({status}) => status === "done").length;
   const clear = () => update({uploads: uploads.filter(isUnfinished)});
-  return h.section(
-    {class: "uploads card", key: "uploads", "aria-label": WORDS.addGames},
-    h.div(
-      "uploads-head",
-      h.h2(null, length ? WORDS.uploads(done, length) : WORDS.unfinished),
-      ended.length > 0 && button(WORDS.clear, clear, {class: "plain"}),
-    ),
+  return h.details(
+    {class: "uploads card", key: "uploads", open: isWide()},
+    h.summary("row-title", length ? WORDS.uploads(done, length) : WORDS.unfinished),
     h.ul(null, shown.map(renderUpload), left.map(renderUploadRow)),
     uploads.length > 0 && h.p("meta", WORDS.addLead),
+    ended.length > 0 && button(WORDS.clear, clear),
   );
 }
 

@@ -472,7 +472,7 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
 
 
 STATES = """devices => devices.map(device =>
-  [deviceState(device), textOf([renderTargetNote(device) || textNode("")])])"""
+  [statusOfDevice(device).text, textOf([renderTargetNote(device) || textNode("")])])"""
 
 
 def test_the_state_of_a_device_and_why(script: Any) -> None:

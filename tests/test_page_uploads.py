@@ -10,7 +10,7 @@ import webtest
 
 import catalogd
 import containers
-from browser import DESK, PHONE, button, options, see, sign_in, until
+from browser import DESK, PHONE, TWO_FRAMES, add, button, options, see, sign_in, until
 from conftest import PASSWORD, Library, Visit
 
 KIB = 1024
@@ -199,6 +199,56 @@ def test_an_upload_is_paused_and_resumed_and_begins_where_it_was_next_day(
     anna.locator("main.library").wait_for()
     assert anna.locator(".uploads").count() == 0
     assert (folder / "Celeste.nsp").read_bytes() == (games / "Celeste.nsp").read_bytes()
+
+
+SHIFTS = """{
+  window.shifts = [];
+  new PerformanceObserver(list => {
+    for (const {value, sources} of list.getEntries())
+      shifts.push([value, ...sources.map(({node}) => node?.className || "")]);
+  }).observe({type: "layout-shift"});
+}"""
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_an_upload_and_a_lost_server_move_nothing(
+    anna: Any, store: catalogd.Store, games: pathlib.Path, size: dict[str, int]
+) -> None:
+    for name in ("Ant", "Bee", "Cat"):
+        add(store, name)
+    anna.set_viewport_size(size)
+    anna.goto("")
+    button(anna, "Send Ant").wait_for()
+    anna.wait_for_load_state("networkidle")
+    anna.evaluate(SHIFTS)
+    held = hold(anna)
+    choose(anna, games / "Celeste.nsp")
+    wait_until_held(anna, held)
+    anna.route("**/web/changes*", lambda route: route.abort())
+    see(anna, "Reconnecting to the server")
+    anna.evaluate(TWO_FRAMES)
+    assert anna.evaluate("shifts") == []
+    held.pop().abort()
+
+
+def test_a_piece_is_sent_without_being_read_by_the_script(
+    anna: Any, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    """To read 8 MB would stop the page for as long."""
+    anna.add_init_script(
+        """{
+      window.bodies = [];
+      const plain = fetch;
+      window.fetch = (path, options) => {
+        if (options?.method === "PATCH") bodies.push(options.body instanceof Blob);
+        return plain(path, options);
+      };
+    }"""
+    )
+    anna.goto("")
+    choose(anna, games / "Celeste.nsp")
+    see(anna, "Added as Celeste.nsp")
+    assert {*anna.evaluate("bodies")} == {True}
 
 
 def test_closing_the_tab_asks_while_something_is_added(
