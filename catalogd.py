@@ -11497,11 +11497,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   box-shadow: inset 0 0 0 1px var(--accent);
 }
 .option:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
-@supports not selector(:has(a)) {
-  .option :checked { appearance: none; border: 3px solid var(--accent); }
-  .option :is(:checked, :focus-visible) { background: none; opacity: 1; }
-  .to-device:focus-within { outline: 3px solid var(--accent); outline-offset: 2px; }
-}
 .option input {
   position: absolute; inset: 0; width: 100%; min-height: 0; height: 100%; margin: 0;
   opacity: 0; cursor: pointer;
@@ -12046,6 +12041,16 @@ button.link {
   .facts-cover { width: var(--cover); }
   .item { justify-content: end; }
   .item .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
+}
+
+/* Firefox before 121: what is chosen is seen, and nothing covers a button */
+@supports not selector(:has(a)) {
+  .option :checked { appearance: none; border: 3px solid var(--accent); }
+  .option :is(:checked, :focus-visible) { background: none; opacity: 1; }
+  .to-device:focus-within { outline: 3px solid var(--accent); outline-offset: 2px; }
+  .sending { flex-wrap: wrap; }
+  .sending > .item-text > .progress { grid-column: 1; }
+  .toasts { bottom: 11rem; }
 }
 
 /* Colors that the system forces: a filled part stays filled */

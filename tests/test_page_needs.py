@@ -2,8 +2,10 @@
 
 import pathlib
 import re
+from typing import Any
 
 import catalogd
+from browser import button, see, sending
 
 INSTALL = pathlib.Path(catalogd.__file__).parent / "packaging" / "install.md"
 # The first versions of Chrome (and Edge), Firefox and Safari, on a phone too, that have
@@ -73,3 +75,23 @@ def test_what_the_page_does_without_is_there_and_asked_for() -> None:
     assert [each for each in ADORNMENTS if each not in text] == []
     outside = re.sub(r"@supports \(position-area.*?\n}\n", "", text, flags=re.DOTALL)
     assert "position-area" not in outside
+
+
+def test_without_has_what_is_chosen_cancelled_or_dismissed_is_seen_and_pressed(
+    anna: Any, store: catalogd.Store
+) -> None:
+    """As in Firefox 115. Playwright presses only what nothing covers."""
+    style = catalogd.CSS.replace(":has(", ":-x-has(")
+    answer = {"body": style, "content_type": "text/css"}
+    anna.route(re.compile(r"style\.css"), lambda route: route.fulfill(**answer))
+    sending(store)
+    anna.goto("#queue")
+    button(anna, "Cancel Paper Harbor").click()
+    see(anna, "Paper Harbor was cancelled.")
+    button(anna, "Undo").click()
+    anna.goto("#settings/devices")
+    button(anna, "Add a device").click()
+    anna.get_by_role("radio").first.focus()
+    anna.keyboard.press("ArrowDown")
+    chosen = anna.get_by_role("radio", checked=True)
+    assert chosen.evaluate("node => getComputedStyle(node).opacity") == "1"
