@@ -2034,10 +2034,18 @@ def cut_name(name: str, max_bytes: int, mark: str = "") -> str:
     return f"{stem}{mark}{ending}".rstrip(". ") or "_"
 
 
+def own_file_name(path: str, format: str | None) -> str:
+    """Return the name of a file, as one, with the ending of what it is: consoles go by
+    that. :param format: what its bytes tell, where its ending is another."""
+    name = os.path.basename(joined_name(path))
+    return f"{os.path.splitext(name)[0]}.{format}" if format in FORMATS else name
+
+
 def file_name(row: Mapping[str, Any], max_bytes: int = MAX_NAME_BYTES) -> str:
     """Return a safe name for an entry's file, with its extension: see safe_name."""
     if row["type"] == "filepath":
-        return safe_name(os.path.basename(joined_name(row["source"])), max_bytes)
+        format = row.get("facts", {}).get("format")
+        return safe_name(own_file_name(row["source"], format), max_bytes)
     name = row["name"].rstrip(". ")
     ending = f".{row['file_type']}" if row["file_type"] else ""
     name = name if name.lower().endswith(ending) else name + ending
@@ -2480,7 +2488,8 @@ CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode
 FROM entries WHERE type = 'filepath';
 
 CREATE VIEW served_files AS
-SELECT id, source AS path, folder, size, mtime, checksum AS sha256
+SELECT id, source AS path, folder, size, mtime, checksum AS sha256,
+facts ->> 'format' AS format
 FROM parts WHERE type = 'filepath' AND +state = 'here'; -- "+": not by its index
 
 -- What is answered of entries: the Entry of the interface, and what the page's list has
@@ -2896,12 +2905,14 @@ AND sent.version = coalesce(overrides ->> 'version', facts ->> 'version', '')
 """
 COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
+PACKAGE_TYPES = f"({', '.join(map(repr, PACKAGES))})"
 # Entries, each of several contents as often, as what it is to a menu then.
-APPS = """
+APPS = f"""
 SELECT parts.*, coalesce(contents.title, base_id) AS titleId,
 coalesce(contents.kind, parts.kind) AS appKind,
 coalesce(contents.title_id, parts.title_id) AS ownId,
-coalesce(contents.number, parts.number) AS appNumber
+coalesce(contents.number, parts.number) AS appNumber,
+(SELECT facts ->> 'format' WHERE facts ->> 'format' IN {PACKAGE_TYPES}) AS own_format
 FROM parts LEFT JOIN contents ON others > 0 AND entry = id
 """
 # What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
@@ -2911,13 +2922,13 @@ SELECT id, name, plain_name, {FILE_NAME} AS file_name,
 iif(type = 'url', source, NULL) AS link,
 icon, facts ->> 'icon' AS own_icon, facts ->> 'author' AS publisher, created_at,
 coalesce(overrides ->> 'description', facts ->> 'description') AS description,
-size AS downloadSize, file_type AS downloadExtension, titleId,
+size AS downloadSize, coalesce(own_format, file_type) AS downloadExtension, titleId,
 appNumber AS appVersion, iif(version GLOB '*[^0-9]*', version, NULL) AS displayVersion,
 CASE appKind WHEN 'update' THEN 'UPDATE' WHEN 'add-on' THEN 'DLC' ELSE 'BASE' END
 AS appType, iif(titleId IS NULL, NULL, CASE appKind WHEN 'base' THEN titleId
 WHEN 'update' THEN substr(titleId, 1, 13) || '{ID_ENDINGS["update"]}' ELSE ownId END)
 AS appId, sort_name, surplus FROM ({APPS}) AS parts WHERE +state = 'here' AND {SEEN}
-AND file_type IN ({", ".join(map(repr, PACKAGES))})
+AND file_type IN {PACKAGE_TYPES}
 """
 MENU_ORDER = "surplus IS 'copy', sort_name, id"
 # Of two icons the one that comes first and that a console can decode.
@@ -3039,6 +3050,7 @@ class ServedFile(NamedTuple):
     size: int
     mtime: int
     sha256: str | None
+    format: str | None = None  # what its bytes are, if not what its ending says
 
 
 class Changes(NamedTuple):
@@ -4537,6 +4549,7 @@ class Entries:
                 END AS reason FROM files
             )
             SELECT reason, id, name, source AS path, size, base AS title,
+            facts ->> 'format' AS format, facts ->> 'missing' AS missing,
             iif(reason = 'equal', kept, NULL) AS of FROM found
             WHERE reason NOT NULL ORDER BY reason, sort_name, id
         """)
@@ -9748,8 +9761,8 @@ class Calls:
             time.sleep(RENAME_SECONDS)
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)
-        whole = os.path.basename(joined_name(file.path))
-        name = download_name(whole, file.id, is_marked)
+        own_name = own_file_name(file.path, file.format)
+        name = download_name(own_name, file.id, is_marked)
         uses = self.scanner.disks.uses
         if not accel or is_joined(file.path):
             return file_answer(file, name, uses, served)
@@ -12366,7 +12379,17 @@ WORDS = {
         "by": "Added by",
         "id": "ID",
         "source": "Location",
+        "format": "Format",
+        "missing": "Missing part",
     },
+    "noPackages": {
+        "html": "no package, but HTML",
+        "zip": "no package, but a ZIP archive",
+        "rar": "no package, but a RAR archive",
+        "7z": "no package, but a 7z archive",
+        "zeros": "no package, but zeros",
+    },
+    "noPackageQuestion": "{name} is {what}. Send it all the same?",
     "scanner": "scanner",
     "unknownSize": "size unknown",
     "sizeToSend": "{size} to send",
@@ -12832,9 +12855,10 @@ JS = r""""use strict";
  *   base_id?: string, title_id?: string, version?: string, patch?: number,
  *   author?: string, complete?: boolean, icon?: string, part?: "superseded" | "copy",
  *   contents?: {title_id: string, kind: Kind | null, version: string}[],
- *   more?: Record<string, number>, isGuest?: boolean,
+ *   more?: Record<string, number>, isGuest?: boolean, format?: string,
  * }} Entry as in the list, where what is unknown is absent. One with `part` is not
- * offered: a newer update or a larger copy replaces it. One with several contents has
+ * offered: a newer update or a larger copy replaces it. `format` is what the bytes are,
+ * where the file type says otherwise. One with several contents has
  * those with an id, and `more` the numbers of others, by kind. One that is another
  * title's, but has contents of this one, is a guest */
 /** @typedef {{id: string, title: string, kind: Kind, number: number}} Content of an
@@ -12854,6 +12878,7 @@ JS = r""""use strict";
  * of its newest part; `size` is that of the offered ones */
 /** @typedef {{
  *   reason: string, id: string, name: string, path: string, size: number, of?: string,
+ *   format?: string, missing?: string,
  * }} TidyFile is equal to the file of the entry `of` */
 /** @typedef {{id: string, name: string, size: number, offset: number, account: string,
  *   is_own: boolean}} Unfinished of an upload, `offset` bytes are there */
@@ -15318,10 +15343,17 @@ function renderSelect(label, prompt, choices, choose, props) {
 
 // Library: sending
 
+function askToSend(/** @type {Entry} */ {name, format}) {
+  const text = WORDS.noPackageQuestion(name, formatName(format));
+  return ask({text, yes: WORDS.send, act: () => true});
+}
+
 /** Queue parts, which wait until the server has answered, and return whether all are.
  * @param {Entry[]} parts of so many titles
  * @returns {Promise<boolean>} */
 async function send(parts, name, count = 1) {
+  const other = parts.find(part => part.format && WORDS.noPackages[part.format]);
+  if (other && !(await askToSend(other))) return false;
   const ids = parts.map(part => part.id);
   const device = await deviceToSendTo();
   if (device === undefined) return false;
@@ -16715,9 +16747,11 @@ function downloadIfThere(event, name) {
 function renderFileDetails(/** @type {Entry} */ {id}) {
   const {entry} = state.details.facts[id] || {};
   if (!entry) return renderLoading();
+  const {format} = entry.metadata;
   const facts = {
     size: entry.size ? WORDS.units.B(entry.size) : WORDS.unknownSize,
     ...entry.metadata,
+    ...(format && {format: formatName(format)}),
     added: formatTime(entry.created_at),
     by: entry.created_by === "scanner" ? WORDS.scanner : entry.created_by,
     id,
@@ -16725,6 +16759,11 @@ function renderFileDetails(/** @type {Entry} */ {id}) {
   };
   const known = Object.entries(facts).filter(([name]) => name in WORDS.fields);
   return h.dl({key: "facts"}, known.map(renderFact));
+}
+
+/** What the bytes of a file are, where its ending says otherwise. */
+function formatName(format) {
+  return WORDS.noPackages[format] || format.toUpperCase();
 }
 
 /** @param {any[]} fact its name in WORDS.fields, and its value */
@@ -18902,12 +18941,14 @@ function renderTidyGroup(reason, files) {
 }
 
 function renderTidyFile(/** @type {TidyFile} */ file) {
-  const {id, name, size, path} = file;
+  const {id, name, size, path, format, missing} = file;
+  const lack = missing && `${WORDS.fields.missing}: ${missing}`;
   const fileName = path.replace(/^.*[\\/]/, "");
+  const facts = joinFacts([fileName, format && formatName(format), lack]);
   const equal = equalName(file);
   return h.tr(
     {key: id},
-    h.td(null, h.p("row-title", withoutEnding(entryName(name))), h.p("meta", fileName)),
+    h.td(null, h.p("row-title", withoutEnding(entryName(name))), h.p("meta", facts)),
     h.td(null, formatBytes(size)),
     equal && h.td({"data-label": WORDS.equalTo}, equal),
   );

@@ -402,3 +402,8 @@ def test_a_cartridge_with_two_games_is_part_of_both_titles(script: Any) -> None:
     card = entry("card", 9, b=0, o=0)
     both = script.evaluate(CONTENTS, [[card], [sent("x", b=0)]])
     assert [title[3] for title in both] == ["completed", ""]
+
+
+def test_a_file_is_told_as_what_it_is(script: Any) -> None:
+    texts = script.evaluate("['zip', 'xci'].map(formatName)")
+    assert texts == ["no package, but a ZIP archive", "XCI"]

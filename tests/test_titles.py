@@ -11,6 +11,7 @@ import pytest
 import webtest
 
 import catalogd
+import containers
 import household
 from conftest import LONG_AGO, PASSWORD, Clock, Library, add_folder, steps
 
@@ -774,3 +775,19 @@ def test_a_title_that_became_part_of_a_file_tells_from_which_age_it_was_seen(
     assert titles.store.entries.former_ages() == former
     titles.store.entries.set_ages([OTHER], 3)
     assert titles.store.entries.former_ages() == {}
+
+
+def test_a_console_gets_a_name_with_the_ending_of_what_a_file_is(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.library.add(f"A [{BASE}].nsp", containers.cartridge({}))
+    titles.library.add(f"B [{OTHER}].nsp", b"PK\3\4" * 9)
+    titles.scanner.scan()
+    names = {row["file_name"] for row in titles.store.entries.on_console(99)}
+    assert names == {f"A [{BASE}].xci", f"B [{OTHER}].nsp"}
+    answer = signed_in.get(f"/web/download/{titles.id('A')}")
+    assert f'"A [{BASE}].xci"' in answer.headers["Content-Disposition"]
+    [part] = titles.store.entries.menus.of_titles(catalogd.EVERYTHING, [BASE])
+    assert part["downloadExtension"] == "xci"
+    [file] = signed_in.get("/web/tidy").json["files"]
+    assert (file["reason"], file["format"]) == ("incomplete", "zip")
