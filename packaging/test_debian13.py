@@ -100,7 +100,8 @@ def test_files_above_4_gib_on_a_system_of_32_bits(root: pathlib.Path) -> None:
             assert (answer.status, answer.body) == (206, MARK)
         upload_beyond_2_gib(service.url, games)
         service.send(entry, key)
-        assert "1 new." in run(*service.words("verify", entry))
+        added = wait_for(lambda: entries(service.url, key).get("Added.nsp"))
+        assert "1 new." in run(*service.words("verify", added))
     assert (card / "Large.nsp").stat().st_size == SIZE
     with open(card / "Large.nsp", "rb") as file:
         for place in MARKED:
