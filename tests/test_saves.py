@@ -504,6 +504,12 @@ def test_too_many_names_end_a_look(
     ]
 
 
+def test_a_size_of_thousands_of_digits_is_none() -> None:
+    line = "-rw-r--r-- 1 a b {} Nov 24 05:40 a.zip"
+    assert send_to_switch.read_listed(line.format("9" * 18)).size == 10**18 - 1
+    assert send_to_switch.read_listed(line.format("9" * 5000)).size == -1
+
+
 def test_folders_that_are_too_deep_are_told(
     card: pathlib.Path, watcher: Watcher
 ) -> None:

@@ -1776,6 +1776,22 @@ def test_what_a_pi_wrote_before_it_had_a_clock_ages_from_when_it_has_one(
         assert len(sum(rows, [])) == left
 
 
+def test_what_was_written_before_a_later_release_ages_as_it_should(
+    store: catalogd.Store, anna: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.accounts.add_session(anna, b"old", "browser")
+    clock.now += 180 * DAY
+    monkeypatch.setattr(catalogd, "RELEASED", catalogd.stamp(clock.now)[:10])
+    store.accounts.add_session(anna, b"new", "browser")
+    store.close()
+    with opened(store.database.folder, clock) as upgraded:
+        clock.now += 3600
+        upgraded.drop_old()
+        assert upgraded.accounts.session_holder(b"new")
+        assert not upgraded.database.rows("SELECT 1 FROM sessions WHERE digest = 'old'")
+        assert len(upgraded.accounts.sessions(anna)) == 1
+
+
 def test_a_session_of_the_future_ends_ninety_days_after_a_use_by_a_right_clock(
     wrong: catalogd.Store, anna: int, clock: Clock, uptime: Clock
 ) -> None:
