@@ -4301,9 +4301,7 @@ class Accounts:
             del key["age"], key["paused_by"]  # which devices tell
         return keys
 
-    def all_keys(
-        self, account: int | str | None = None, shared: bool = False
-    ) -> list[Row]:
+    def all_keys(self, account: object = None, shared: bool = False) -> list[Row]:
         """Return the keys of one account, by its id or name, or of all.
         :param shared: also those of shared devices."""
         sql = (
@@ -7782,10 +7780,8 @@ class Inbox:
     def _check_room(self, upload: str, wanted: int) -> None:
         """Check that there is room for an upload beside those that keep theirs."""
         others = (it for it in self._all() if it["id"] != upload)
-        kept = (
-            it["size"] - it["offset"] for it in others if self._keeps_room(it["id"])
-        )
-        self._check_space(wanted, sum(kept))
+        kept = [it for it in others if self._keeps_room(it["id"])]
+        self._check_space(wanted, sum(it["size"] - it["offset"] for it in kept))
 
     def _check_space(self, wanted: int, reserved: int = 0) -> None:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
@@ -9457,12 +9453,6 @@ class Web:
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
-    def uploader(self, path: str) -> int | None:
-        """Return the account whose upload this path is of."""
-        uploads, _, upload = path.rpartition("/")
-        accounts = self.scanner.disks.inbox.accounts
-        return accounts.get(upload) if uploads == "/web/uploads" else None
-
     def _answer(self, rule: Route, owner: Any, **parts: str) -> bottle.HTTPResponse:
         try:
             arguments = [owner]
@@ -9499,8 +9489,7 @@ class Web:
         if now - at < seconds:
             self.told[key] = at, left_out + 1
             return
-        if seconds:
-            self.told[key] = now, 0
+        self.told[key] = now, 0
         log_call(f"{text} {left_out} more like this." if left_out else text, status)
 
     def _http_error(self, error: bottle.HTTPError) -> bytes:
@@ -9858,9 +9847,7 @@ class SignInCalls(Calls):
         audit(self.accounts.name_of(account), "signed in")
         return self._cookie_answer(secret)
 
-    def _cookie_answer(
-        self, value: str, old: str = "", **fields: Any
-    ) -> bottle.HTTPResponse:
+    def _cookie_answer(self, value: str, old: str = "", **fields: Any) -> Any:
         """Answer with cookies of this value, "" to remove them.
         :param old: the value that `session` must have, where it may be another's."""
         answer = json_answer(json_body(True, **fields))
@@ -20111,7 +20098,8 @@ def listen(web: Web, also: int | None = None) -> Server:
     settings = dataclasses.replace(web.settings, connections=limit)
     sock = open_socket(settings.host, settings.port)
     server = Server(sock, web.app, settings, web.runs)
-    server.adj.uploader = web.uploader
+    uploads = web.scanner.disks.inbox.accounts
+    server.adj.uploader = lambda path: uploads.get(path.removeprefix("/web/uploads/"))
     if also is not None:
         server.also_listen(open_socket(settings.host, also))
     return server
