@@ -3863,7 +3863,7 @@ class Database:
         A block of `writing` does not call it."""
         is_believed, doubted_at = self.clock.is_believed(), self.clock.doubted_at
         if is_believed and self._mended_for != doubted_at:
-            with contextlib.suppress(Busy):
+            with contextlib.suppress(Problem):  # it is tried with the next call
                 self._mend_times()
                 self._mended_for = doubted_at
         is_sure = is_believed and self._mended_for == doubted_at
