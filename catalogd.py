@@ -8524,7 +8524,7 @@ BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]
 
 
 class ConsoleProgram(NamedTuple):
-    """A program on consoles. "Find consoles" asks the ports of its FTP server; the page
+    """A program on consoles. "Add a device" asks the ports of its FTP server; the page
     has its words, where "Add a device" and the console addresses name it; the table in
     consoles.md, which tests/programs.py writes, has a row for it."""
 
@@ -10889,7 +10889,7 @@ CSS = r""":root {
   --tight: -.02em; --wide: .06em; /* spacing of letters */
   color-scheme: light dark;
   font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
-  scroll-padding: 9rem 0 6rem; overflow-y: scroll; scrollbar-gutter: stable;
+  scroll-padding: 9rem 0 8rem; overflow-y: scroll; scrollbar-gutter: stable;
 }
 :root:has(dialog[open]) { overflow: hidden; }
 :root:has(dialog[open]:not(.filters)) { background: var(--veiled); }
@@ -11025,8 +11025,9 @@ input[type="checkbox"] {
 }
 .progress span {
   display: block; height: 100%; background: var(--accent); transform-origin: 0 50%;
-  transition: transform .8s linear;
+  transition: transform .3s linear;
 }
+.live { display: contents; }
 .ring {
   position: relative; display: grid; place-items: center; width: 2.375rem;
   height: 2.375rem; flex: none; color: var(--muted); font-size: .75rem;
@@ -11037,7 +11038,7 @@ input[type="checkbox"] {
   transform: rotate(-90deg);
 }
 .ring circle + circle {
-  stroke: var(--accent); transition: stroke-dasharray .8s linear;
+  stroke: var(--accent); transition: stroke-dasharray .3s linear;
 }
 
 /* Around the views */
@@ -11066,18 +11067,20 @@ input[type="checkbox"] {
 }
 .top nav { display: flex; gap: .25rem; }
 .top nav a {
-  display: flex; align-items: center; gap: .5rem; min-height: 2.5rem;
-  padding: .3rem .9rem; border-radius: var(--radius-s); color: var(--muted);
+  position: relative; display: flex; align-items: center; gap: .5rem;
+  min-height: 2.5rem; padding: .3rem .9rem; border-radius: var(--radius-s);
+  color: var(--muted);
   font-size: 1rem; font-weight: var(--medium); text-decoration: none;
 }
 .top nav a[aria-current] { background: var(--soft); color: var(--accent); }
-.count {
-  min-width: 1.3rem; padding: 0 .35rem; border-radius: var(--radius-full);
-  background: var(--accent); color: var(--on-accent); font-size: .75rem;
+.count { /* in no room of its own */
+  position: absolute; top: -.1rem; inset-inline-start: 1.5rem; min-width: 1.3rem;
+  padding: 0 .35rem; border-radius: var(--radius-full); background: var(--accent);
+  color: var(--on-accent); font-size: .75rem;
   line-height: 1.3rem; text-align: center;
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
-.view { max-width: 160rem; margin: 0 auto; padding: 0 2rem 6rem; }
+.view { max-width: 160rem; margin: 0 auto; padding: 0 2rem 9rem; }
 .head {
   display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
   padding: 1.25rem 0 1rem;
@@ -11090,6 +11093,7 @@ input[type="checkbox"] {
   width: min(26rem, calc(100vw - 2rem));
 }
 :has(.selection) > .toasts { bottom: 6rem; }
+.dock ~ :is(.toasts, .uploads) { bottom: 8rem; }
 #app > .toasts.high { top: 4.5rem; bottom: auto; }
 .toast {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
@@ -11175,8 +11179,7 @@ input[type="checkbox"] {
 .chip {
   display: block; min-height: 2.125rem; padding: .1rem .85rem;
   border-radius: var(--radius-full); flex: none; max-width: 100%;
-  border-color: var(--line); background: none;
-  font-size: .875rem;
+  border-color: var(--line); background: none; font-size: .875rem;
 }
 .chip[aria-pressed="true"] {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
@@ -11205,8 +11208,7 @@ input[type="checkbox"] {
   position: fixed; z-index: 9; inset: .75rem; display: grid; place-items: center;
   border: 3px dashed var(--accent); border-radius: var(--radius-l);
   background: var(--soft); color: var(--accent); font-size: 1.25rem;
-  font-weight: var(--bold); opacity: .95;
-  pointer-events: none;
+  font-weight: var(--bold); opacity: .95; pointer-events: none;
 }
 .summary {
   display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem;
@@ -11215,20 +11217,16 @@ input[type="checkbox"] {
 .summary p:first-child {
   font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
 }
-.front { display: flex; align-items: start; gap: 1.75rem; padding-top: 1rem; }
-.front:empty { display: none; }
-.shelf {
-  --cover: 8rem; --lines: 2;
-  flex: 0 1 auto; min-width: 8rem; overflow-x: auto;
-  scrollbar-width: thin; scrollbar-color: var(--line) transparent;
-}
-.shelf h2 { margin-bottom: .5rem; white-space: nowrap; }
-@media not all and (min-width: 60em) {
-  .shelf { display: none; }
+.shelves { display: flex; gap: 2rem; padding-top: .75rem; }
+.shelf { --cover: 3.5rem; flex: 0 1 auto; min-width: min(22rem, 100%); }
+.shelf h2 { margin-bottom: .4rem; font-size: 1rem; }
+.shelf ul { display: flex; gap: 1rem; overflow-x: auto; scrollbar-width: none; }
+.shelf .entry {
+  flex: 0 0 20rem; padding: .5rem; padding-inline-end: .75rem;
+  border: 1px solid var(--line); border-radius: var(--radius-l);
+  background: var(--surface);
 }
 .shelf .newer { display: none; }
-.shelf ul { display: flex; gap: 1rem; }
-.shelf .entry { width: var(--cover); flex: none; }
 .first-run { padding: 1.25rem 1.35rem; }
 .first-run.card { width: 100%; margin-top: 1rem; }
 .first-run.card .steps {
@@ -11253,7 +11251,7 @@ input[type="checkbox"] {
   border-radius: var(--radius-m); background: var(--line); object-fit: cover;
 }
 .entry { position: relative; display: grid; min-width: 0; }
-.entry-name, .item-text h3, .next-title > :last-child {
+.entry-name, .item-text h3, .lane-text :is(h2, h3) {
   display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
 }
@@ -11271,7 +11269,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   color: var(--on-accent); gap: .4rem; white-space: nowrap;
 }
 .send.is-again { background: none; border-color: var(--line); color: var(--accent); }
-.send.is-queued { padding: 0; border: 0; background: none; }
+.send.is-queued { padding: 0; border-color: transparent; background: none; }
 .choice, .part-choice input {
   -webkit-appearance: none; appearance: none; display: grid; place-items: center;
   padding: 0; border: 2px solid var(--edge); border-radius: var(--radius-full);
@@ -11323,21 +11321,24 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   gap: min(.875rem, 3vw); border-bottom: 1px solid var(--line);
 }
 .rows .entry-cover { border-radius: var(--radius-s); }
-.rows .marks { inset: .25rem auto auto -.25rem; max-width: 45%; }
-.rows .mark { padding: 0 .4rem; font-size: .6875rem; line-height: 1.125rem; }
-.rows .mark.completed { width: 1.25rem; height: 1.25rem; line-height: 1.25rem; }
-.rows .send { min-height: 2.25rem; padding: .3rem .9rem; }
+.rows .marks { inset: auto auto .2rem -.25rem; align-items: end; height: 1.5rem; }
+.rows .mark { padding: 0 .3rem; font-size: .6875rem; line-height: 1.125rem; }
+.rows .send { /* as large whatever it says, so that nothing moves */
+  display: grid; gap: 0; justify-items: center; min-height: 2.5rem; padding: 0 .9rem;
+}
+.rows .send::before, .rows .send::after {
+  content: var(--send); height: 0; overflow: hidden; visibility: hidden;
+}
+.rows .send::after { content: var(--again); }
 .rows .send > .glyph { display: none; }
-.rows .send.is-queued { padding: 0; }
 .entries.rows { --cover: min(3.5rem, 15vw); column-gap: 2.5rem; }
 
 .selection {
   position: fixed; z-index: 5; inset-inline: 0; bottom: 1.25rem; width: fit-content;
   margin: 0 auto; display: flex; align-items: center; gap: .5rem;
-  max-width: calc(100vw - 1rem);
-  padding: .6rem .75rem; padding-inline-start: 1.25rem; border: 1px solid var(--line);
-  border-radius: var(--radius-l); background: var(--surface);
-  box-shadow: 0 8px 30px #0003; white-space: nowrap;
+  max-width: calc(100vw - 1rem); padding: .6rem .75rem; padding-inline-start: 1.25rem;
+  border: 1px solid var(--line); border-radius: var(--radius-l);
+  background: var(--surface); box-shadow: 0 8px 30px #0003; white-space: nowrap;
 }
 .selection p { font-weight: var(--strong); font-variant-numeric: tabular-nums; }
 
@@ -11360,9 +11361,8 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 .sheet article { position: relative; padding: 1.75rem; min-height: 12rem; }
 .sheet .close { position: absolute; z-index: 2; top: .6rem; inset-inline-end: .6rem; }
 .glow {
-  --cover: 52rem;
-  position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .35;
-  -webkit-mask-image: linear-gradient(#000, #0000); pointer-events: none;
+  --cover: 52rem; position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden;
+  opacity: .35; -webkit-mask-image: linear-gradient(#000, #0000); pointer-events: none;
   mask-image: linear-gradient(#000, #0000);
 }
 .glow .cover { filter: blur(40px) saturate(1.5); scale: 1.3; border-radius: 0; }
@@ -11400,8 +11400,7 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 .facts .send.is-queued { padding: 0; }
 .facts h2 {
   padding-inline-end: 2.5rem; font-size: 1.625rem; letter-spacing: var(--tight);
-  line-height: 1.15;
-  overflow-wrap: break-word; text-wrap: balance;
+  line-height: 1.15; overflow-wrap: break-word; text-wrap: balance;
 }
 .parts { position: relative; margin-top: 1.5rem; }
 .parts h3 { padding: 1.25rem 0 .5rem; }
@@ -11446,8 +11445,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .filters::backdrop { background: none; }
 .filters article { display: grid; gap: 1rem; }
 :is(.filters, .panel) .chips::before {
-  content: attr(aria-label); flex-basis: 100%; color: var(--muted);
-  font-size: .875rem;
+  content: attr(aria-label); flex-basis: 100%; color: var(--muted); font-size: .875rem;
 }
 .adding { width: min(40rem, calc(100vw - 3rem)); }
 .adding h2 { font-size: 1.625rem; letter-spacing: var(--tight); }
@@ -11458,8 +11456,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .step {
   position: relative; display: grid; gap: .9rem; min-width: 0;
-  padding-inline-start: 2.75rem;
-  counter-increment: step;
+  padding-inline-start: 2.75rem; counter-increment: step;
 }
 .step::before {
   content: counter(step); position: absolute; inset-inline-start: 0; top: -.2rem;
@@ -11477,8 +11474,22 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   flex: 1 1 8rem; min-width: 0; font-weight: var(--medium); overflow-wrap: break-word;
 }
 .step.is-done::before { content: "\2713"; }
-.found { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem; }
-.found .note { flex-basis: 100%; }
+.looking, .adding > article > form { display: grid; gap: 1rem; margin-top: 1rem; }
+.found { display: grid; gap: .6rem; }
+.found:empty { display: none; }
+.found li { padding: .6rem .75rem; border: 1px solid var(--line); }
+.found li { border-radius: var(--radius-m); animation: rise .25s ease-out; }
+.pulse {
+  position: relative; display: grid; place-items: center; width: 4rem; height: 4rem;
+  margin: 2rem auto; border-radius: var(--radius-full); background: var(--accent);
+  color: var(--on-accent); font-size: 1.75rem;
+}
+.pulse + .lead { text-align: center; }
+.pulse::before {
+  content: ""; position: absolute; inset: 0; border: 2px solid var(--accent);
+  border-radius: inherit; animation: spread 2.4s ease-out infinite;
+}
+@keyframes spread { from { opacity: .8; } to { scale: 2; opacity: 0; } }
 .place { display: grid; gap: .75rem; min-width: 0; }
 .place:empty { display: none; }
 .menus summary { padding-block: .6rem; cursor: pointer; }
@@ -11543,110 +11554,86 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .items { --cover: min(3.25rem, 15vw); margin-bottom: 1.5rem; }
 .items > .head { padding: 0; min-height: 2.75rem; }
 .item .entry-cover { width: var(--cover); border-radius: var(--radius-s); flex: none; }
-.stage {
-  display: grid; gap: .5rem; flex: 1 0 min(34rem, 100%); min-width: 0; max-width: 60rem;
-  container-type: inline-size;
+.board { display: grid; gap: 1.5rem 3rem; grid-template-columns: minmax(0, 1fr); }
+.board > * { display: grid; gap: 1.5rem; align-content: start; min-width: 0; }
+.board > * > * { margin: 0; min-width: 0; }
+.ended > button { justify-self: start; }
+.lanes, .groups, .devices {
+  display: grid; gap: 1rem 1.25rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(21rem, 100%), 1fr));
 }
-.items .stage { margin: .75rem 0; }
-.sending { /* dark also where the page is light */
-  --cover: 7.5rem; --surface: #171d1b; --ink: #fff; --muted: #d3dcd8;
+.lane { /* dark also where the page is light */
+  --cover: 7rem; --lines: 2; --surface: #171d1b; --ink: #fff; --muted: #d3dcd8;
   --accent: #8fe3cd; --on-accent: #06281f; --soft: #ffffff1f; --line: #ffffff3d;
   --edge: #fff9; --bad: #ffb1a3; --bad-soft: #47211b; --radius-m: var(--radius-s);
-  position: relative; isolation: isolate; display: flex; align-items: center;
-  gap: 0 1rem; min-height: 12.5rem; padding: 1rem;
-  border-radius: var(--radius-l); overflow: hidden; color: var(--ink);
-  background: #0b100e; box-shadow: var(--shade);
+  position: relative; isolation: isolate; display: grid; align-items: center;
+  grid-template: "head head head" auto "cover text text" auto
+    "cover percent buttons" auto "bar bar bar" auto / var(--cover) minmax(0, 1fr) auto;
+  gap: 0 1rem; padding: .75rem 1rem 1rem; border-radius: var(--radius-l);
+  overflow: hidden; color: var(--ink); background: #0b100e; box-shadow: var(--shade);
 }
-.sending::after { /* an edge, also of a cover as dark as the page */
+.lane::after { /* an edge, also of a cover as dark as the page */
   content: ""; position: absolute; inset: 0; border: 1px solid #ffffff2e;
   border-radius: inherit; pointer-events: none;
 }
-.sending .entry-cover { width: var(--cover); flex: none; box-shadow: 0 8px 24px #0006; }
-.sending .glow { z-index: -1; inset: 0; height: auto; opacity: 1; }
-.sending .glow { -webkit-mask-image: none; mask-image: none; }
-.sending .glow::after {
+.lane .glow { z-index: -1; inset: 0; height: auto; opacity: 1; }
+.lane .glow { -webkit-mask-image: none; mask-image: none; }
+.lane .glow::after {
   content: ""; position: absolute; inset: 0;
-  background: linear-gradient(75deg, #0b100e99, #0b100e70);
+  background: linear-gradient(75deg, #0b100ecc, #0b100e99);
 }
-.sending .glow .cover {
-  height: 100%; aspect-ratio: auto; filter: blur(36px) saturate(2) brightness(.85);
+.lane .glow .cover {
+  height: 100%; aspect-ratio: auto; filter: blur(36px) saturate(1.6) brightness(.8);
 }
-.sending:has(> .row-parts) { flex-wrap: wrap; }
-@container (width >= 44rem) {
-  .sending { gap: 0 1.5rem; --cover: 10.5rem; }
+.lane .entry-cover { grid-area: cover; box-shadow: 0 8px 24px #0006; }
+.lane-head {
+  grid-area: head; display: flex; align-items: center; gap: .6rem; margin-bottom: .5rem;
 }
-.sending :is(button, .row-parts) { position: relative; z-index: 2; }
-.sending .entry-name::after { z-index: 1; }
-.eyebrow { color: var(--accent); font-size: .75rem; font-weight: var(--bold); }
-.eyebrow::first-letter { text-transform: uppercase; }
-.sending > .item-text {
-  --lines: 1;
-  display: grid; grid-template-columns: minmax(0, 1fr) auto; flex: 1 1 14rem;
-  align-items: center; gap: 0 .5rem;
-}
-.sending > .item-text > * { grid-column: 1 / 3; }
-.sending > .item-text :is(h2, h3, .entry-name) {
-  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
-  line-height: 1.3;
-}
-.sending > .item-text > .progress { margin: .6rem 0 .5rem; }
-.sending > .item-text:has(> .stage-buttons) > .progress { grid-column: 1; }
-.sending .meta { margin: 0; }
-.sending .figures { color: var(--ink); }
+.lane-text { grid-area: text; align-self: end; min-width: 0; }
+.lane-text :is(h2, h3), .lane .entry-name { font-size: 1.25rem; line-height: 1.3; }
+.lane .meta { margin: 0; }
+.lane .percent { grid-area: percent; align-self: start; }
 .percent {
   font-size: 2.75rem; font-weight: var(--bold); letter-spacing: var(--tight);
-  line-height: 1; font-variant-numeric: tabular-nums; white-space: nowrap;
+  line-height: 1.1; font-variant-numeric: tabular-nums; white-space: nowrap;
 }
-.sending > .item-text > .stage-buttons {
-  display: flex; grid-column: 2; align-self: end; margin-top: -2.5rem;
+.lane .progress { grid-area: bar; margin-top: .85rem; height: .375rem; }
+.lane-buttons {
+  grid-area: buttons; display: flex; align-self: end; margin: 0 -.5rem -.35rem 0;
 }
-.sending .outcome { display: flex; gap: 0 .5rem; white-space: nowrap; }
-.outcome > .error {
-  flex: 0 1 auto; min-width: 4rem; margin: 0; line-height: 1.5rem; overflow: hidden;
-  text-overflow: ellipsis;
+.lane :is(button, .row-parts) { position: relative; z-index: 2; }
+.lane .entry-name::after { z-index: 1; }
+
+.dock {
+  position: fixed; z-index: 4; inset: auto 1rem 1rem; max-width: 156rem;
+  display: flex; margin: 0 auto; border-radius: var(--radius-l); overflow: hidden;
+  background: #39433f; box-shadow: 0 6px 30px #0006; animation: rise .25s ease-out;
 }
-.up-next {
-  display: grid; gap: .4rem; flex: 0 1 14rem; min-width: 10rem; align-self: stretch;
-  align-content: center; padding-inline-start: 1.5rem;
-  border-inline-start: 1px solid var(--line);
-  --cover: 2.25rem;
+.dock ul { display: flex; gap: 1px; flex: 1; min-width: 0; }
+.dock .lane {
+  --cover: 4.25rem; --lines: 1;
+  flex: 1; min-width: 0; align-content: center; gap: .4rem 1rem;
+  padding: .65rem; padding-inline-end: 1.25rem; border-radius: 0;
+  grid-template: "cover text percent buttons" auto "cover bar percent buttons" auto /
+    var(--cover) minmax(0, 1fr) auto auto;
 }
-.next-title {
-  --lines: 2;
-  display: flex; align-items: center; gap: .6rem; min-width: 0; font-size: .875rem;
-  font-weight: var(--strong); line-height: 1.25;
+.dock .lane::after { border: 0; }
+.dock .lane-text { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1rem; }
+.dock .entry-name { font-size: 1rem; min-width: 0; }
+.dock .meta { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.dock .percent { align-self: center; font-size: 1.75rem; }
+.dock .progress { margin: 0; }
+.dock .lane-buttons { align-self: center; }
+.dock .note-lane {
+  grid-template: "cover text buttons" auto / auto minmax(0, 1fr) auto;
 }
-.sending .send {
-  min-height: 2.875rem; padding: 0 1.5rem; border-radius: var(--radius-full);
+.note-lane .entry-cover { width: 2.75rem; }
+.note-lane .lane-text { align-self: center; font-size: .9375rem; }
+.more-lanes {
+  display: grid; place-items: center; padding: 0 1.25rem; color: #fff;
+  font-weight: var(--bold); text-decoration: none;
 }
-.sending .send:not(.is-queued) { background: var(--accent); color: var(--on-accent); }
-.bands .sending {
-  --cover: 3.25rem; min-height: 0; padding: .5rem; padding-inline-end: 1rem;
-  gap: 0 .75rem;
-}
-.bands .outcome .error { display: none; } /* its parts tell it */
-.bands .sending > .item-text {
-  --lines: 2;
-  flex-basis: 8rem; grid-template-columns: minmax(0, 1fr) auto auto;
-  grid-template-areas: "name percent buttons" "bar bar buttons" "facts facts buttons";
-}
-.bands .sending > .item-text :is(h2, h3, .entry-name) { font-size: 1rem; }
-.bands .sending > .item-text > :is(h2, h3) { grid-area: name; }
-.bands .sending > .item-text > .percent { grid-area: percent; font-size: 1.625rem; }
-.bands .sending > .item-text > .progress.progress {
-  grid-area: bar; margin: .3rem 0; height: .375rem;
-}
-.bands .sending > .item-text > .figures { grid-area: facts; font-size: .75rem; }
-.bands .sending > .item-text > .outcome { flex-wrap: wrap; white-space: normal; }
-.bands .sending > .item-text > .stage-buttons {
-  grid-area: buttons; align-self: center; margin: 0;
-}
-.bands:has(.more-bands) { grid-template-columns: minmax(0, 1fr) 3rem; }
-.more-bands { grid-area: 1 / 2 / 3; }
-.more-bands a {
-  display: grid; place-items: center; height: 100%; border-radius: var(--radius-l);
-  background: var(--soft); font-weight: var(--bold); text-decoration: none;
-}
+
 .item-text { --lines: 3; flex: 1 1 6rem; min-width: 0; }
 .item {
   display: flex; flex-wrap: wrap; align-items: center; gap: .875rem; padding: .6rem 0;
@@ -11654,31 +11641,31 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   contain-intrinsic-height: auto 4.5rem;
 }
 .item .meta { margin-top: .15rem; }
-.meta > .mark:has(+ .mark) { margin-inline-end: .35rem; }
-.item > .item-text:has(> .unfold) {
-  display: flex; flex-wrap: wrap; align-items: center; gap: 0 .75rem;
+.item .meta > :not(:last-child), .device-text .meta > * { margin-inline-end: .5rem; }
+.item.is-failed {
+  display: grid; grid-template-columns: var(--cover) minmax(0, 1fr) auto;
 }
-.item > .item-text:has(> .unfold) > :is(h3, .error) { flex-basis: 100%; }
-.item > .item-text:has(> .unfold) > .meta { margin: 0; }
+.is-failed > .item-text { grid-column: 2 / 4; }
+.is-failed > .entry-cover { align-self: start; }
+.is-failed > .entry-cover ~ button { grid-column: 2; justify-self: start; }
+.is-failed > .icon-button.icon-button { grid-column: 3; }
+.remedy { margin-top: .15rem; font-size: .875rem; overflow-wrap: break-word; }
 .item h4 { font-size: 1rem; font-weight: var(--normal); }
 .unfold {
-  position: relative; justify-content: start; gap: .25rem; padding: .15rem 0;
-  border: 0; background: none; color: var(--muted); font-size: .875rem;
-  font-weight: var(--normal); text-align: start;
+  position: relative; justify-content: start; gap: .25rem; min-height: 0;
+  padding: .15rem 0; border: 0; background: none; color: var(--muted);
+  font-size: .875rem; font-weight: var(--normal); text-align: start;
 }
-.item-text > .unfold { min-height: 0; }
 .unfold::after { content: ""; position: absolute; inset: calc(50% - 22px) 0; }
 .unfold span { display: inline-block; }
 .unfold span::first-letter { text-transform: uppercase; }
 .unfold .glyph { width: 1rem; height: 1rem; }
 .unfold[aria-expanded=true] .glyph { transform: scaleY(-1); }
-.row-parts { flex-basis: 100%; }
+.row-parts { flex-basis: 100%; grid-column: 1 / -1; }
 .row-parts .item {
-  min-height: 3rem; padding: .1rem 0; margin-inline-start: calc(var(--cover) + .875rem);
+  min-height: 3rem; padding: .1rem 0;
   border-bottom: 0; border-top: 1px solid var(--line); content-visibility: visible;
 }
-.sending .row-parts { margin-top: .75rem; }
-.sending .row-parts .item { margin-inline-start: 0; }
 .row-parts .item-text { display: flex; flex-wrap: wrap; gap: 0 .75rem; }
 .row-parts .item-text { align-items: baseline; justify-content: space-between; }
 .row-parts .meta { margin: 0; }
@@ -11688,12 +11675,30 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .error {
   margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: break-word;
 }
-.device-group > .head { padding-bottom: .15rem; border-bottom: 1px solid var(--line); }
-.items > .head > .glyph { margin-inline-end: -.4rem; color: var(--muted); }
-.items > .head > h2, .totals { margin-inline-end: auto; }
-.items > .head > h2:has(+ .totals) { margin-inline-end: 0; }
-.items > :is(.error, .meta) { padding: .5rem 0; }
-.items > .waits { padding: .75rem 0; }
+.items > .head { flex-wrap: nowrap; gap: .6rem; border-bottom: 1px solid var(--line); }
+.items > :is(.waits, .error) { padding: .75rem 0; }
+.device-icon {
+  display: grid; place-items: center; width: 2.25rem; height: 2.25rem; flex: none;
+  border-radius: var(--radius-s); background: var(--soft); color: var(--accent);
+}
+.head > .device-icon { margin: 0; }
+.device-text { flex: 1; min-width: 0; padding: .3rem 0; }
+.device-text :is(h2, h3) { font-size: 1rem; overflow-wrap: anywhere; }
+.device { display: grid; gap: .5rem; align-content: start; min-width: 0; }
+.devices > .device {
+  padding: .75rem 1rem; border: 1px solid var(--line); border-radius: var(--radius-m);
+}
+.device-head { display: flex; align-items: center; gap: .6rem; }
+.device > .meta:empty, .device-text > .meta:empty { display: none; }
+.getting {
+  --cover: 2.75rem; display: flex; align-items: center; gap: .75rem; padding: .4rem;
+  border-radius: var(--radius-m); background: var(--ground); text-decoration: none;
+}
+.getting .entry-cover { width: var(--cover); flex: none; }
+.getting .entry-name { flex: 1; }
+.idle .chip { display: flex; align-items: center; padding-inline-end: .4rem; }
+.idle .menu { width: min(24rem, 92vw); padding: .75rem 1rem; }
+.idle .menu p { padding: 0; }
 button.link {
   display: inline; min-height: 0; padding: 0; border: 0; background: none;
   color: var(--accent); font-size: inherit; font-weight: var(--strong);
@@ -11741,9 +11746,8 @@ button.link {
 .hint > p:first-child { font-weight: var(--strong); color: var(--warn); }
 .code {
   display: flex; align-items: center; gap: .5rem; padding: .35rem;
-  padding-inline-start: .8rem;
-  border: 1px solid var(--line); border-radius: var(--radius-s);
-  background: var(--surface);
+  padding-inline-start: .8rem; border: 1px solid var(--line);
+  border-radius: var(--radius-s); background: var(--surface);
 }
 .code p { display: grid; flex: 1; min-width: 0; }
 .code code { overflow-wrap: anywhere; white-space: pre-line; line-break: anywhere; }
@@ -11853,10 +11857,7 @@ button.link {
 
 /* Wide screens: two columns */
 @media (min-width: 68.75em) {
-  .lanes:has(> .finished) {
-    display: grid; align-items: start; gap: 3rem;
-    grid-template-columns: minmax(0, 60rem) minmax(20rem, 26rem);
-  }
+  .board.has-both { grid-template-columns: minmax(0, 1fr) minmax(20rem, 28rem); }
   .view.settings {
     display: grid; grid-template: auto 1fr / 10rem minmax(0, 1fr); column-gap: 3rem;
   }
@@ -11868,23 +11869,18 @@ button.link {
     align-items: start;
     grid-template-columns: repeat(auto-fill, minmax(var(--width), 1fr));
   }
-  .panels > :is(.experts, :has(.tidy)) { grid-column: 1 / -1; }
+  .panels > :is(.experts, :has(.tidy), :has(.devices)) { grid-column: 1 / -1; }
   .panels > .experts { max-width: 40rem; }
   .panels > :only-child { max-width: 40rem; }
 }
-.view.queue > .head { max-width: 89rem; } /* as both columns */
-.lanes { max-width: 60rem; }
-.lanes:has(> .finished) { max-width: none; }
-
 /* Motion: where something changes */
 :is(button, .button, .chip, nav a, .option, input) {
   transition: background-color .15s, border-color .15s, color .15s, scale .15s;
 }
 :is(button, .button):active { scale: .97; }
-.view, .row-parts, .selection, .items li, .stage li, .step, .first-run {
+.view, .row-parts, .selection, .items li, .lanes li, .step, .first-run {
   animation: rise .18s ease-out; /* also of a row that moves: it is put there anew */
 }
-.unfold .glyph { transition: transform .18s; }
 .selected .cover { scale: .96; border-radius: var(--radius-m); }
 
 /* With a mouse. A tap would leave these styles behind */
@@ -11901,11 +11897,11 @@ button.link {
   .send.is-again:hover { background: var(--soft); filter: none; }
   .send.is-queued:hover { background: none; }
   .covers .entry:hover .cover { scale: 1.03; }
-  .entries .send:not(.is-queued, .is-again) {
+  .entry .send:not(.is-queued, .is-again) {
     background: var(--soft); color: var(--accent);
   }
-  .entries .entry:hover .send:not(.is-queued, .is-again),
-  .entries .entry:focus-within .send:not(.is-queued, .is-again) {
+  .entry:hover .send:not(.is-queued, .is-again),
+  .entry:focus-within .send:not(.is-queued, .is-again) {
     background: var(--accent); color: var(--on-accent);
   }
 }
@@ -11929,14 +11925,14 @@ button.link {
     border-top: 1px solid var(--line); background: var(--surface);
   }
   .top nav a {
-    position: relative; flex: 1; flex-direction: column; gap: .1rem;
+    flex: 1; flex-direction: column; gap: .1rem;
     min-height: 3.25rem; max-width: 9rem; padding: .3rem 0; justify-content: center;
     font-size: .75rem; text-align: center; overflow-wrap: anywhere; hyphens: auto;
   }
   .top nav a[aria-current] { background: none; }
   .top nav .glyph { width: 1.5rem; height: 1.5rem; }
-  .count { position: absolute; top: .15rem; inset-inline-start: calc(50% + .35rem); }
-  .view { padding: 0 min(1rem, 4vw) calc(8.5rem + env(safe-area-inset-bottom)); }
+  .count { top: .15rem; inset-inline-start: calc(50% + .35rem); }
+  .view { padding: 0 min(1rem, 4vw) calc(10rem + env(safe-area-inset-bottom)); }
   .tools { margin: 0 max(-1rem, -4vw); padding: .6rem min(1rem, 4vw) .25rem; }
   .tools { gap: .25rem; }
   :is(.tools, .send-bar) .to-device {
@@ -11947,20 +11943,31 @@ button.link {
   :is(.tools, .send-bar) .to-device .glyph { inset-inline-start: 0; }
   :is(.tools, .send-bar) .to-device::after { position: static; margin: -.35rem 0 0; }
   .chip { padding: .1rem .55rem; }
-  .front { padding-top: 0; margin-bottom: .25rem; }
   .summary { gap: 0 .75rem; padding: .25rem 0 .5rem; }
   .summary .chips {
     flex: 1 1 9rem; flex-wrap: nowrap; margin-inline-end: max(-1rem, -4vw);
     overflow-x: auto; scrollbar-width: none;
   }
   .search kbd { display: none; }
-  .toasts {
+  .toasts, .uploads {
     inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
-  .uploads {
-    inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
-    width: auto;
+  .dock ~ :is(.toasts, .uploads) { bottom: calc(9rem + env(safe-area-inset-bottom)); }
+  .dock { inset: auto .5rem calc(4.2rem + env(safe-area-inset-bottom)); }
+  .dock .lane {
+    --cover: 2.75rem;
+    padding: .5rem; padding-inline-end: .75rem; gap: 0 .75rem;
+    grid-template: "cover text percent buttons" auto /
+      var(--cover) minmax(0, 1fr) auto auto;
+  }
+  .dock .lane-text { display: block; align-self: center; }
+  .dock .percent { font-size: 1.25rem; }
+  .dock .progress { position: absolute; inset: auto 0 0; height: 3px; }
+  .dock .more-lanes {
+    position: absolute; z-index: 2; inset: auto auto .3rem; inset-inline-start: 2.1rem;
+    padding: 0 .35rem; border-radius: var(--radius-full); background: #000b;
+    font-size: .6875rem;
   }
   :has(.selection) > .toasts { top: 4.5rem; bottom: auto; }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
@@ -11975,9 +11982,6 @@ button.link {
   .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1 0 auto; max-width: 100%; }
   .adding { width: 100%; }
-  .items > .head > :is(.mark, .totals) { order: 1; }
-  .device-group > .head { padding-bottom: .4rem; }
-  .device-group > .head > h2 { flex: 1 1 calc(100% - 6rem); }
   .item { gap: .3rem .5rem; }
   .item .item-text { margin-inline-start: .375rem; }
   .row-parts .item-text { margin-inline-start: 0; }
@@ -11986,13 +11990,10 @@ button.link {
   .step:not(:last-child)::after { display: none; }
   .selection p { flex: 1 1 50%; }
   .sheet {
-    width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
-    max-height: 92dvh;
+    width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0; max-height: 92dvh;
     border-width: 1px 0 0; border-radius: var(--radius-l) var(--radius-l) 0 0;
   }
-  .sheet article {
-    padding: 1.25rem 1rem calc(1.25rem + env(safe-area-inset-bottom));
-  }
+  .sheet article { padding: 1.25rem 1rem calc(1.25rem + env(safe-area-inset-bottom)); }
   .facts-head {
     gap: 1rem; align-items: center;
     grid: "cover text" auto "has has" auto / var(--cover) minmax(0, 1fr);
@@ -12025,14 +12026,10 @@ button.link {
   .tidy [data-label]::before { content: attr(data-label) " "; }
 }
 @media not all and (min-width: 22em) { /* or large text */
-  .bands .entry-cover { display: none; }
-  .bands .sending { padding: .5rem .75rem; }
-  .bands .sending > .item-text {
-    --lines: 3;
-    grid-template-areas: "name name name" "percent percent buttons" "bar bar bar"
-      "facts facts facts";
-  }
+  .lane.lane { --cover: 0rem; column-gap: .5rem; }
+  .lane .entry-cover { display: none; }
   .rows .send { width: 44px; min-height: 44px; padding: 0; }
+  .rows .send::before, .rows .send::after { content: none; }
   .rows .send > .glyph { display: block; }
   .rows .send > .glyph + span { display: none; }
 }
@@ -12075,7 +12072,7 @@ button.link {
   .selected .entry-cover { outline-color: Highlight; }
   .drawn, .spinner { forced-color-adjust: none; }
   .glow { display: none; }
-  .sending {
+  .lane {
     --ink: CanvasText; --muted: CanvasText; --accent: CanvasText; --bad: CanvasText;
     --line: CanvasText; --on-accent: Canvas; --soft: Canvas; --bad-soft: Canvas;
     border: 1px solid;
@@ -12234,8 +12231,6 @@ WORDS = {
     "unreadable": "The file was moved or changed. Choose it again.",
     "uploadWaits": "Goes on when the server can be reached.",
     "paused": "Paused",
-    "pause": "Pause",
-    "resume": "Resume",
     "pauseName": "Pause {name}",
     "resumeName": "Resume {name}",
     "dismissName": "Dismiss {name}",
@@ -12254,7 +12249,6 @@ WORDS = {
         "other": "{count} files so far. Games appear here as they are found.",
     },
     "sendingNow": "Sending now",
-    "upNext": "Up next",
     "moreSending": {
         "one": "{count} more is being sent",
         "other": "{count} more are being sent",
@@ -12300,7 +12294,6 @@ WORDS = {
     "notSentYet": "Not yet",
     "sentParts": "{name}: added to the queue.",
     "sentPartsTo": "{name}: added to the queue of {device}.",
-    "sentNext": "Sent next.",
     "sentAfter": {"one": "1 title is first.", "other": "{count} titles are first."},
     "whenBack": {
         "paused": "{name} is paused. Sending starts when it goes on.",
@@ -12425,7 +12418,6 @@ WORDS = {
     "thatDevice": "The device",
     "moreOf": "More: {name}",
     "moves": {"top": "To the top", "up": "Up", "down": "Down"},
-    "nothingWaits": "Nothing is waiting.",
     "freed": {
         "one": "{count} title waits for your choice, since {names} was removed or is no"
         " longer shared.",
@@ -12455,6 +12447,23 @@ WORDS = {
     "noAnswer": "Its console does not answer",
     "pausedBy": "Paused by {name}",
     "pausesAfter": "Pauses after this title",
+    "consoleAt": "Console at {address}",
+    "sentTitles": {"one": "{count} title sent", "other": "{count} titles sent"},
+    "remedies": {  # by codes of SENTENCES
+        "card_full": "Make room there, then try again.",
+        "ftp_full": "Make room there, then try again.",
+        "card_read_only": "Allow writing there, then try again.",
+        "card_refuses": "Check that folder, then try again.",
+        "card_worn": "Try another card.",
+        "file_gone": "Remove this, or give the link another address.",
+        "file_refused": "Remove this, or give the link another address.",
+        "other_file": "Replace that file, or remove this.",
+        "same_size_file": "Replace that file, or remove this.",
+        "file_unknown": "Replace that file, or remove this.",
+        "ftp_refuses": "Look at the console's screen, then try again.",
+        "ftp_broke": "Check the console's connection, then try again.",
+        "lan_broke": "Check the console's connection, then try again.",
+    },
     "sendAllTo": "Send all of them to",
     "retry": "Retry {name}",
     "replaceFile": "Replace the file of that name with {name}?",
@@ -12481,7 +12490,7 @@ WORDS = {
     "waiting": "{count} waiting",
     "about": "about {time}",
     "sent": {"one": "{name} was sent.", "other": "{name} were sent."},
-    "notDelivered": "{name} failed. {why}",
+    "notDelivered": {"one": "{name} was not sent.", "other": "{name} were not sent."},
     "title": "{percent} % {name} - catalogd",
     "titleOf": "{name} - catalogd",
     "titleWaiting": "({count}) catalogd",
@@ -12513,7 +12522,6 @@ WORDS = {
     "revokeQuestion": 'Revoke the key "{name}"? A program that uses it stops working.',
     "devices": "Devices",
     "devicesLead": "The consoles and SD cards that games are sent to.",
-    "noDevices": "There is no device yet.",
     "shareDevice": "Everyone here may send to it",
     "shareName": "Everyone here may send to {name}",
     "isShared": "shared",
@@ -12532,7 +12540,6 @@ WORDS = {
         "folder": "Which folder on that computer?",
         "name": "What do you call it?",
         "owner": "Whose is it?",
-        "ready": "Is it ready?",
         "computer": "Where will the program run?",
         "fetch": "Set it up",
     },
@@ -12554,16 +12561,15 @@ WORDS = {
     "change": "Change",
     "changeStep": "Change: {title}",
     "programs": {id: row.name for id, row in CONSOLE_PROGRAMS.items() if row.scheme},
-    "findConsoles": "Find consoles",
-    "finding": "Looking around…",
-    "foundConsole": "{address}, port {port}",
+    "finding": "Looking for consoles…",
+    "lookAgain": "Look again",
+    "notFound": "Not found?",
     "portDoes": {
         "installs": "installs at once",
         "keeps": "is saved on the card",
         "unknown": "look at its screen: does this port install?",
     },
-    "foundNone": "Nothing was found. Open the program on the console, or type the"
-    " address that it shows.",
+    "foundNone": "Nothing was found. Open the program on the console, and look again.",
     "onlyContainer": "Nothing was found. catalogd runs in a container, which may see"
     " its own network alone: type the address that the program shows.",
     "ftpUser": "Name, if you set one there",
@@ -12942,8 +12948,8 @@ const GLYPHS = {
     "0 6 3 3 0 0 0 0-6z",
   add: "M12 5v14M5 12h14",
   pause: "M8.5 5v14M15.5 5v14",
-  unfold: "m6 9.5 6 6 6-6",
   play: "M8 5v14l11-7z",
+  unfold: "m6 9.5 6 6 6-6",
   search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
   send: "M20.5 3.5 3 10.5l7 3 3.5 7zM20.5 3.5 10 13.5",
   check: "m5 12.5 4.5 4.5L19 7.5",
@@ -12961,6 +12967,7 @@ const GLYPHS = {
   folder: "M3 6h6l2 2.5h10V19H3z",
   more: "M4.5 11.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1z",
   clock: "M12 6v6l4 3",
+  card: "M7 3h8l3 3.5V21H6V4zM9.5 6.5v3M12.5 6.5v3",
   wait: "M12 8v4l2.5 2.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z",
 };
 
@@ -13046,6 +13053,8 @@ function speak(language, {about = {}, words, sentences}) {
   SPELLINGS = spellingsOf(language);
   const dir = about.direction || "ltr";
   Object.assign(document.documentElement, {lang: language, dir});
+  for (const word of ["send", "again"]) // the room that its button keeps
+    document.documentElement.style.setProperty(`--${word}`, `"${WORDS[word]}"`);
 }
 
 /** Show the page in the best of the languages that the server has words in. */
@@ -13161,7 +13170,8 @@ function entryName(name) {
 
 const SVG_TAGS = new Set(["svg", "path", "circle", "rect", "text", "g"]);
 const LIVE_PROPS = new Set(["value", "checked"]); // which people change too
-const OWN_PROPS = new Set(["key", "reuse", "from", "drawn"]); // not the document's
+// Not the document's:
+const OWN_PROPS = new Set(["key", "reuse", "from", "drawn", "live"]);
 
 /** A function for each tag: `h.p("meta", child, ...)` is short for
  * `h.p({class: "meta"}, child, ...)`. A child that is null or false becomes empty text,
@@ -13196,6 +13206,23 @@ function textNode(child) {
  * @returns {VNode & {make: () => VNode}} */
 function lazy(key, from, make) {
   return {tag: "li", props: {key, from}, children: [], text: "", make};
+}
+
+/** A node that is drawn again between polls, by itself: what is in it flows.
+ * @param {() => any} render what is in it now */
+function live(render) {
+  return h.span({class: "live", live: render}, render());
+}
+
+/** Draw what flows, unless it should step. */
+function flow() {
+  if (document.hidden || isStill()) return;
+  for (const node of document.querySelectorAll(".live"))
+    patch(node, vnodes([shown.get(node)?.props.live()]));
+}
+
+function isStill() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
 /** What each node of the document shows.
@@ -13364,7 +13391,8 @@ function once(name, work) {
   });
 }
 
-const SWITCHES = "label, summary, [aria-pressed], [aria-expanded]:not([popovertarget])";
+const SWITCHES =
+  "label, input, summary, [aria-pressed], [aria-expanded]:not([popovertarget])";
 /** @type {Element | null} */
 let lastSwitch = null; // that was clicked
 
@@ -13490,6 +13518,7 @@ function initialState() {
 
     // What the server told:
     changesTag: /** @type {string | null} */ (null), // the ETag of the last changes
+    toldAt: 0, // when those came, in milliseconds of performance.now()
     // Why something could not be loaded, by its name for `poll`:
     problems: /** @type {Record<string, string>} */ ({}),
     entries: /** @type {Entry[] | null} */ (null),
@@ -13730,9 +13759,10 @@ function narrow(changes) {
 /** @typedef {{label: string, act: () => void}} Action */
 /** @typedef {{
  *   kind: string, text: string, isError: boolean, actions: Action[],
- *   names: Record<string, string>, undos: (() => any)[], id: number,
+ *   names: Record<string, string>, undos: (() => any)[], id: number, isOld?: boolean,
  * }} Toast there is one of each kind. `names` are of the titles that it is about, by
- * their ids, and `undos` undo what was done with them */
+ * their ids, and `undos` undo what was done with them. That of a send is in the dock:
+ * it is old once its text has gone, and only its undo is left */
 const ACTION_PAUSE = 10000; // milliseconds for which a toast with a button is shown
 const MAX_CHOICES = 4; // that a question has buttons for
 let toasts = 0;
@@ -13747,10 +13777,29 @@ function toast(text, isError = false, ...actions) {
 function addToast(added) {
   const {kind, isError, actions} = added;
   const id = ++toasts;
-  const all = [...state.toasts.filter(each => each.kind !== kind), {...added, id}];
+  const others = state.toasts.filter(each => each.isOld || each.kind !== kind);
+  const all = [...others, {...added, id}];
   const passing = all.filter(each => !each.actions.length).slice(-2);
   update({toasts: all.filter(each => each.actions.length || passing.includes(each))});
-  setTimeout(() => dismiss(id), actions.length ? ACTION_PAUSE : isError ? 9000 : 5000);
+  const end = () => (isOfDock(added) ? ageToast(id) : dismiss(id));
+  setTimeout(end, actions.length ? ACTION_PAUSE : isError ? 9000 : 5000);
+}
+
+/** Whether a toast is in the dock, which has the undo of a send. */
+function isOfDock(/** @type {Pick<Toast, "kind">} */ {kind}) {
+  return kind.startsWith("queued");
+}
+
+function ageToast(id) {
+  const aged = each => (each.id === id ? {...each, isOld: true} : each);
+  update({toasts: state.toasts.map(aged)});
+}
+
+/** Forget how to undo the sends that have ended. */
+function forgetUndos() {
+  const open = new Set(openItems().map(item => findTitle(item.title)?.id));
+  const goesOn = ({names}) => Object.keys(names).some(id => open.has(id));
+  update({toasts: state.toasts.filter(each => !isOfDock(each) || goesOn(each))});
 }
 
 /** Tell what was done with titles, as one with what was done so to others and is still
@@ -13760,7 +13809,7 @@ function addToast(added) {
  *   say: (name: string, count: number, ids: string[]) => string, more?: Action[],
  * }} deed where `say` gets the name of the only title, or how many there are */
 function tell({kind, names, undo, isError = false, say, more = []}) {
-  const before = state.toasts.find(each => each.kind === kind);
+  const before = state.toasts.find(each => each.kind === kind && !each.isOld);
   const all = {...before?.names, ...names};
   const ids = Object.keys(all);
   if (!ids.length) return;
@@ -13785,7 +13834,7 @@ function placeToasts() {
     const at = row.getBoundingClientRect();
     return at.right > left && at.left < right && at.bottom > top && at.top < bottom;
   };
-  const rows = [...document.querySelectorAll(".entry, .item, .sending")];
+  const rows = [...document.querySelectorAll(".entry, .item, .lane")];
   const own = rows.filter(row => ids.includes(keyOf(row)?.split(",")[0]));
   box.classList.toggle("high", own.some(isCovered));
 }
@@ -14098,8 +14147,9 @@ async function takeChanges({data, headers}) {
     if (isOther(data.account)) return beginAnew();
     const {devices, sent, scan} = {...state, ...data};
     for (const item of data.queue?.items || []) item.name = entryName(item.name);
-    const changesTag = headers.get("ETag");
-    update({changesTag, devices, sent, scan, ...data.queue});
+    const told = {changesTag: headers.get("ETag"), toldAt: performance.now()};
+    update({...told, devices, sent, scan, ...data.queue});
+    forgetUndos();
     if (before && data.queue) announceChanges(before, data.queue.items);
     if ("ages" in data) toLoad.add("ages");
     const hasScanned = lastScan.scanning && !scan.scanning;
@@ -15288,14 +15338,14 @@ function renderDeviceMenu() {
   const choices = reachable().map(each =>
     renderOption([each.id, joinFacts([deviceName(each), statusOfDevice(each).text])]),
   );
-  const isOnStage = state.view === "library" && device?.state === "sending";
   if (!state.devices) return false;
+  if (!choices.length && offersDevice()) return false;
   if (!choices.length)
     return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
   const text = [
     glyph("device"),
     h.span(null, WORDS.sendTo, " ", h.b(null, name)),
-    h.span(null, !isOnStage && status?.text),
+    h.span(null, status && status.mark !== "mark " && status.text),
   ];
   if (device && choices.length === 1)
     return h.p({class: `${style} only`, key: "only-device"}, text);
@@ -15404,7 +15454,7 @@ function whenSent(ids, device) {
   if (!device) return WORDS.waitsForDevice;
   const isOther = row => row.place === device.id && !ids.includes(row.items[0].title);
   const {length} = openRows().filter(isOther);
-  return whenBack(device) || (length ? WORDS.sentAfter(length) : WORDS.sentNext);
+  return whenBack(device) || (length > 0 && WORDS.sentAfter(length));
 }
 
 function setQueueing(ids, isQueueing) {
@@ -15530,7 +15580,7 @@ function renderPage() {
       views[state.view](),
     ),
     state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere),
-    isSelecting() && renderSelection(),
+    isSelecting() ? renderSelection() : renderDock(),
     state.view === "library" && renderUploads(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
@@ -15623,7 +15673,9 @@ function renderToasts(layer = "page") {
     {class: "toasts", role: "status", key: "toasts"},
     !state.connected &&
       h.p({class: "bar", key: "bar"}, h.span("spinner"), WORDS.reconnecting),
-    state.toasts.map(renderToast),
+    state.toasts
+      .filter(each => !each.isOld && !(layer === "page" && isOfDock(each)))
+      .map(renderToast),
   );
 }
 
@@ -15953,7 +16005,7 @@ function renderLibrary() {
     heading,
     renderTools(),
     away > 0 && h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
-    renderFront(),
+    !isNarrowed() && (isFirstRun() ? renderFirstRun() : renderShelves()),
     renderSummary(visible.length),
     visible.length
       ? renderTitles(visible)
@@ -16016,60 +16068,39 @@ const recentSince = memo(titles => {
   return length > titles.length / 2 ? "9" : since;
 });
 
-/** The titles with updates for the device, those that came lately, and the one to send
- * next: one with an update, or else the newest that was not sent. */
+/** The titles with updates for the device, and those that came lately. Those that are
+ * sent stay until the library is loaded again, so that nothing moves. */
 const titlesToOffer = memo(titles => {
   const here = titles.filter(title => statusOf(title).away !== "offline");
-  const [updates, recent, unsent] = ["updates", "recent", "unsent"].map(filter =>
+  const [updates, recent] = ["updates", "recent"].map(filter =>
     sorted(here, "newest").filter(FILTERS[filter]),
   );
-  const others = recent.filter(title => !updates.includes(title));
-  return {first: updates[0] || unsent[0], shelves: {updates, recent: others}};
+  return {updates, recent: recent.filter(title => !updates.includes(title))};
 });
 
-/** What people come for, above all titles: what is being sent or, on a large screen, is
- * to be sent next, and beside it what has updates or is new. */
-function renderFront() {
-  const {search, filter, more, selecting} = state.library;
-  if (search || filter !== "all" || more || selecting) return false;
-  if (isFirstRun()) return renderFirstRun();
-  const {first, shelves} = titlesToOffer(allTitles(), sentNow());
-  const rows = openRows();
-  const isSendingNow = rows.some(isSending);
-  const stage = isWide() && first && h.ul({class: "stage"}, renderFirst(first));
+/** What people come for, above all titles: what has updates or is new. */
+function renderShelves() {
+  const isLoaded = Boolean(state.items && state.devices);
+  const offered = titlesToOffer(allTitles(), chosenDevice(), isLoaded);
+  const shelves = Object.entries(offered).filter(([, titles]) => titles.length);
+  if (!shelves.length || !isWide()) return false;
+  const card = title => renderCard(title);
   return h.div(
-    {class: "front", key: "front"},
-    isSendingNow ? renderStage(rows) : stage,
-    (isWide() ? Object.entries(shelves) : []).map(([name, titles]) => {
-      const others = titles.filter(title => isSendingNow || title !== first);
-      const cards = others.slice(0, MAX_SHELF).map(title => renderCard(title));
-      const heading = h.h2(null, WORDS.filters[name]);
-      const shelf = {class: "shelf", key: name};
-      return cards.length > 0 && h.section(shelf, heading, h.ul("covers", cards));
-    }),
-  );
-}
-
-/** A title to send, large. */
-function renderFirst(/** @type {Title} */ title) {
-  const {hasNewer: isNewer, toSend} = statusOf(title);
-  const why = FILTERS.recent(title) ? WORDS.filters.recent : WORDS.filters.unsent;
-  return h.li(
-    {class: "sending", key: title.id},
-    renderGlow(renderCover(title)),
-    h.span("entry-cover", renderCover(title)),
-    h.div(
-      "item-text",
-      h.p("eyebrow", isNewer ? WORDS.marks.newer : why),
-      h.h2(null, renderTitleLink(title)),
-      h.p("meta", partsText(toSend)),
+    {class: "shelves", key: "shelves"},
+    shelves.map(([name, titles]) =>
+      h.section(
+        {class: "shelf", key: name},
+        h.h2(null, WORDS.filters[name]),
+        h.ul("rows", titles.slice(0, MAX_SHELF).map(card)),
+      ),
     ),
-    renderSendButton(title),
   );
 }
 
-function renderTitleLink(/** @type {Title} */ {id, name}) {
-  return h.a({class: "entry-name", href: `#title/${id}`}, name);
+/** Whether the library shows a part of its titles, or has them selected. */
+function isNarrowed() {
+  const {search, filter, more, selecting} = state.library;
+  return Boolean(search || filter !== "all" || more || selecting);
 }
 
 function renderGlow(cover) {
@@ -16104,7 +16135,7 @@ function renderFirstRun() {
   const tick = h.span("unseen", WORDS.ticks.check);
   const steps = {
     files: [count > 0 && WORDS.titles(count), found, [scan, renderAddGames()]],
-    device: [device && deviceName(device), WORDS.devicesLead, add],
+    device: [device && deviceName(device), WORDS.devicesLead, !offersDevice() && add],
     send: [false, WORDS.firstSend],
   };
   return h.section(
@@ -16253,8 +16284,8 @@ function renderTitleMeta(/** @type {Title} */ title) {
   const contents = away === "partly" ? WORDS.marks.partly : contentsOf(title);
   const decided = WORDS.ages[state.ages?.[title.id] || ""];
   const age = state.account.admin && (decided || formerAge(title));
-  const facts = row ? [leftText(figuresOf(row))] : [contents, age];
-  return h.p("meta", joinFacts([size, ...facts]));
+  const flows = () => joinFacts([size, row && leftText(figuresOf(row))]);
+  return h.p("meta", row ? live(flows) : joinFacts([size, contents, age]));
 }
 
 /** The row of the queue in which a device receives a title now, whoever sent it. */
@@ -16317,7 +16348,8 @@ function renderQueuedButton(/** @type {Title} */ title) {
   const props = isQueued
     ? {title: name, "aria-label": WORDS.queuedName(text, title.name)}
     : {"aria-label": WORDS.actionOn(WORDS.queueing, title.name), ...BUSY};
-  return button(renderRing(figures), () => isQueued && go("queue"), {
+  const ring = row ? live(() => renderRing(figuresOf(row))) : renderRing();
+  return button(ring, () => isQueued && go("queue"), {
     class: "send is-queued",
     key: "send",
     ...props,
@@ -16937,50 +16969,90 @@ function isSending(/** @type {QueueRow} */ {items}) {
  * @returns {Figures} */
 function figuresOf({name, items}) {
   const parts = items.filter(item => isOpen(item) || item.status === "completed");
-  if (parts.length === 1) return {...parts[0], name};
   const sum = of => parts.reduce((total, part) => total + of(part), 0);
   const size = totalSize(parts);
-  const bytes = sum(part => (part.status === "completed" ? part.size : part.bytes));
+  const bytes = sum(part => (part.status === "completed" ? part.size : bytesNow(part)));
   const speed = sum(part => (part.status === "processing" ? part.speed : 0));
-  const percent = size && Math.min((100 * bytes) / size, 100);
+  const percent = size ? Math.min((100 * bytes) / size, 100) : parts[0]?.percent || 0;
   return {name, size, bytes, speed, percent};
 }
 
+const FLOW_PAUSE = 250; // milliseconds between two drawings of what flows
+const MAX_FLOW_SECONDS = 5; // for which the last speed is believed
+const CATCH_UP = 1000; // milliseconds in which a drawing reaches what is known
+/** What was drawn last of each item, and what had been reported then.
+ * @type {Map<string, {drawn: number, told: number, at: number}>} */
+const flowing = new Map();
+
+/** The bytes of an item to draw now. They flow to what was reported and its speed has
+ * brought since, never beyond, and go back only where the item begins again. */
+function bytesNow(/** @type {QueueItem} */ {id, status, bytes: told, speed, size}) {
+  if (status !== "processing" || isStill()) return told;
+  const at = performance.now();
+  const seconds = Math.min((at - state.toldAt) / 1000, MAX_FLOW_SECONDS);
+  const most = Math.min(told + (state.connected ? speed * seconds : 0), size || told);
+  const last = flowing.get(id);
+  const from = last && told >= last.told ? last : {drawn: told, at};
+  const share = Math.min((at - from.at) / CATCH_UP, 1);
+  const drawn = from.drawn + Math.max(0, most - from.drawn) * share;
+  flowing.set(id, {drawn, told, at});
+  return drawn;
+}
+
+/** First what moves, then what waits for each device, what failed, the devices without
+ * anything to do, and what is finished. */
 function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
-  const {items} = state;
-  if (!items || !state.devices) return [heading, renderLoaded("changes", null)];
+  const {items, devices} = state;
+  if (!items || !devices) return [heading, renderLoaded("changes", null)];
   const rows = rowsOf(items);
+  const failed = rows.filter(hasFailed);
   const finished = rows.filter(row => !row.items.some(isOpen) && !hasFailed(row));
-  const others = rows.filter(row => !finished.includes(row));
-  const own = finishedItems(items).filter(item => item.is_own);
-  const failed = own.filter(item => item.status === "failed").length;
-  const retry = () => changeQueue("retry");
-  const pending = openItems().filter(item => item.status === "pending");
-  const cancel = () => endItems("cancel", {}, pending);
-  const shown = {items: own.map(({id}) => id), before: own.at(-1)?.ended_at};
-  const end = () => endItems("clear", shown, own); // and all before
-  const props = {class: "plain", key: "clear"};
   const link = h.a({class: "button", href: "#library"}, WORDS.toLibrary);
-  const empty = renderEmpty(WORDS.emptyQueueTitle, WORDS.emptyQueueText, link);
-  const clear = own.length > 0 && button(WORDS.clear, end, props);
+  const moving = [
+    renderLanes(rows.filter(isSending)),
+    renderGroups(rows.filter(isWaiting), devices),
+  ].filter(Boolean);
+  const ended = [
+    failed.length > 0 && renderRows("failed", WORDS.states.failed, failed),
+    renderIdle(devices),
+    finished.length > 0 && renderFinished(finished),
+  ].filter(Boolean);
   return [
-    h.div(
-      {class: "head", key: "head"},
-      heading,
-      failed > 1 && button(WORDS.retryFailed, retry, {class: "plain"}),
-      !finished.length && clear,
-      pending.length > 1 && button(WORDS.cancelAll, cancel, {class: "plain"}),
-    ),
+    h.div({class: "head", key: "head"}, heading, renderQueueMenu(items)),
     renderFreed(freedItems()),
     !reachable().length && renderHint(),
-    !rows.length && empty,
+    !rows.length && renderEmpty(WORDS.emptyQueueTitle, WORDS.emptyQueueText, link),
     h.div(
-      {class: "lanes", key: "lanes"},
-      h.div(null, renderGroups(others, state.devices)),
-      finished.length > 0 && renderFinished(finished, clear),
+      {class: moving.length && ended.length ? "board has-both" : "board", key: "board"},
+      moving.length > 0 && h.div({class: "moving", key: "moving"}, moving),
+      ended.length > 0 && h.div({class: "ended", key: "ended"}, ended),
     ),
   ];
+}
+
+function renderRows(key, title, /** @type {QueueRow[]} */ rows) {
+  return h.section(
+    {key, class: "items"},
+    h.div("head", h.h2(null, title)),
+    h.ul(null, rows.map(renderQueueRow)),
+  );
+}
+
+/** What can be done with many rows at once. */
+function renderQueueMenu(/** @type {QueueItem[]} */ items) {
+  const own = finishedItems(items).filter(item => item.is_own);
+  const pending = openItems().filter(item => item.status === "pending");
+  const shown = {items: own.map(({id}) => id), before: own.at(-1)?.ended_at};
+  const {length: failed} = own.filter(item => item.status === "failed");
+  const deeds = [
+    [failed > 1, WORDS.retryFailed, () => changeQueue("retry")],
+    [own.length, WORDS.clear, () => endItems("clear", shown, own)], // and all before
+    [pending.length > 1, WORDS.cancelAll, () => endItems("cancel", {}, pending)],
+  ].filter(([isShown]) => isShown);
+  const buttons = () =>
+    deeds.map(([, label, act]) => button(label, act, {class: "plain", key: label}));
+  return deeds.length > 0 && renderMenu("all", WORDS.queue, buttons);
 }
 
 /** Whether it has ended, and not well. */
@@ -17001,47 +17073,62 @@ const takersOf = memo((devices, account) =>
   devices.filter(each => each.account === account),
 );
 
-/** What failed, is being sent and waits for each device, and then for any.
+/** What waits for each device, in the order of the lanes, and then for any.
  * @param {QueueRow[]} rows
  * @param {Device[]} devices */
 function renderGroups(rows, devices) {
   const others = rows.filter(row => !deviceOf(row.place));
-  const title = devices.length ? WORDS.anyDevice : WORDS.toSend;
   const isFreed = ({items}) => items.some(item => item.freed_from);
+  const rest = others.filter(row => !isFreed(row));
+  const placeIn = row => row.place;
+  const lanes = openRows().filter(isSending).map(placeIn);
+  const at = ({id}) => lanes.indexOf(id) >>> 0; // the last where it has no lane
+  const ordered = [...devices].sort((a, b) => at(a) - at(b));
   const groups = [
-    ["choice", WORDS.waitsForChoice, others.filter(isFreed)],
-    ["any", title, others.filter(row => !isFreed(row))],
-  ];
-  return [
-    ...devices.map(device => renderDeviceGroup(device, rows)),
-    ...groups.map(
-      ([key, heading, group]) =>
-        group.length > 0 &&
-        h.section(
-          {key, class: "items"},
-          h.div("head", h.h2(null, heading), renderTotals(group)),
-          renderRows(group),
-        ),
-    ),
-  ];
+    ...ordered.map(device => renderDeviceGroup(device, lanes.includes(device.id))),
+    renderGroup("choice", WORDS.waitsForChoice, others.filter(isFreed)),
+    renderGroup("any", devices.length ? WORDS.anyDevice : WORDS.toSend, rest),
+  ].filter(Boolean);
+  return groups.length > 0 && h.div({class: "groups", key: "groups"}, groups);
 }
 
-/** What failed, then what is being sent, and then what waits.
- * @param {QueueRow[]} rows of a group */
-function renderRows(rows) {
-  const failed = rows.filter(hasFailed);
-  const waiting = rows.filter(isWaiting);
+/** @param {Device} device
+ * @param {boolean} isTold how it is, by its lane, which pauses it too */
+function renderDeviceGroup(device, isTold) {
+  const open = openRows().filter(row => row.place === device.id);
+  const facts = [!isTold && renderDeviceState(device), totalsText(open, device)];
+  const head = [renderDeviceHead(device, facts), !isTold && renderPause(device)];
+  const {kind, when} = statusOfDevice(device);
+  const isAway = kind === "new" || kind === "away"; // else it is told beside it
+  const note = isAway ? h.p("waits", when) : renderTargetNote(device);
+  return renderGroup(device.id, head, open.filter(isWaiting), note);
+}
+
+/** @param {QueueRow[]} waiting
+ * @param {any} head or a heading */
+function renderGroup(key, head, waiting, note = /** @type {any} */ ("")) {
+  const totals = h.p("meta", totalsText(waiting));
+  const isHeading = typeof head === "string";
+  return (
+    waiting.length > 0 &&
+    h.section(
+      {key, class: "items"},
+      h.div("head", isHeading ? h.div("device-text", h.h2(null, head), totals) : head),
+      note,
+      renderWaiting(waiting),
+    )
+  );
+}
+
+/** @param {QueueRow[]} waiting rows of a group */
+function renderWaiting(waiting) {
   const last = waiting.length - 1;
   const waysAt = n => ({
     ...(n > 0 && {top: null, up: waiting[n - 1].items.find(isOpen)?.id}),
     ...(n < last && {down: waiting[n + 1].items.at(-1)?.id}),
   });
-  const rest = waiting.map((row, n) => lazyRow({...row, ways: waysAt(n)}));
-  return [
-    failed.length > 0 && h.ul({key: "failed"}, failed.map(renderQueueRow)),
-    rows.some(isSending) && renderStage(rows),
-    waiting.length > 0 && h.ul({key: "waiting"}, rest),
-  ];
+  const rows = waiting.map((row, n) => lazyRow({...row, ways: waysAt(n)}));
+  return h.ul({key: "waiting"}, rows);
 }
 
 function isWaiting(/** @type {QueueRow} */ row) {
@@ -17049,11 +17136,11 @@ function isWaiting(/** @type {QueueRow} */ row) {
 }
 
 /** Such as "7 waiting, 3.9 GB, about 4 min", as far as it is known.
- * @param {QueueRow[]} rows of a group
+ * @param {QueueRow[]} rows that are open
  * @param {Device} [device] that they wait for */
-function renderTotals(rows, device) {
+function totalsText(rows, device) {
   const waiting = rows.filter(isWaiting);
-  if (!waiting.length) return false;
+  if (!waiting.length) return "";
   const open = rows.flatMap(row => row.items).filter(isOpen);
   const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
   const speed = device ? speedOf(device.id) : 0;
@@ -17064,7 +17151,7 @@ function renderTotals(rows, device) {
     size > 0 && formatBytes(size),
     isKnown && !whenBack(device) && WORDS.about(formatDuration(left / speed)),
   ];
-  return h.p("meta totals", joinFacts(totals, WORDS.between.items));
+  return joinFacts(totals, WORDS.between.items);
 }
 
 /** Bytes per second of what is being sent or, if that is nothing, was sent last.
@@ -17077,27 +17164,47 @@ function speedOf(device) {
   return sent.find(item => item.speed > 0)?.speed || 0;
 }
 
-/** @param {Device} device
- * @param {QueueRow[]} rows */
-function renderDeviceGroup(device, rows) {
-  const own = rows.filter(row => row.place === device.id);
-  const isIdle = !own.length;
-  if (isIdle && !device.is_own) return false;
-  const {kind, text, mark, when} = statusOfDevice(device);
-  const isAway = kind === "new" || kind === "away"; // else it is told beside it
-  return h.section(
-    {key: device.id, class: "items device-group"},
+/** The head of a device in lanes, queue, popover and settings.
+ * @param {Device} device
+ * @param {any} facts of it */
+function renderDeviceHead(device, facts) {
+  return [
+    h.span("device-icon", glyph(device.address ? "device" : "card")),
     h.div(
-      "head",
-      glyph("device"),
-      h.h2(null, deviceName(device)),
-      isIdle ? h.p("meta totals", WORDS.nothingWaits) : renderTotals(own, device),
-      kind !== "missed" && h.p({class: mark}, text),
-      renderPause(device),
+      "device-text",
+      h[state.view === "settings" ? "h3" : "h2"](null, deviceName(device)),
+      h.p("meta", facts),
     ),
-    kind !== "off" && renderTargetNote(device),
-    own.some(isWaiting) && isAway && h.p("waits", when),
-    !isIdle && renderRows(own),
+  ];
+}
+
+/** How a device is, unless its note says that. */
+function renderDeviceState(/** @type {Device} */ device) {
+  const {kind, mark, text} = statusOfDevice(device);
+  return kind !== "missed" && h.span(mark, text);
+}
+
+/** What a device is: where its console is, or a card in a computer. */
+function addressText(/** @type {Device} */ {address}) {
+  const host = address?.replace(/^\w+:\/\/|\/.*$/g, "");
+  return host ? WORDS.consoleAt(host) : WORDS.targets.folder.name;
+}
+
+/** The devices for which nothing waits, in a line; each opens its card. */
+function renderIdle(/** @type {Device[]} */ devices) {
+  const busy = new Set(openRows().map(row => row.place));
+  const idle = devices.filter(device => !busy.has(device.id) && device.is_own);
+  if (!idle.length) return false;
+  return h.div(
+    {class: "chips idle", key: "idle", "aria-label": WORDS.devices, role: "group"},
+    idle.map(device => {
+      const name = deviceName(device);
+      const content = [name, renderDeviceState(device)];
+      const own = {class: "chip", key: device.id};
+      const chip = (open, props) => button(content, open, {...props, ...own});
+      const card = () => h.ul(null, renderDevice(device));
+      return renderMenu(`idle-${device.id}`, name, card, chip);
+    }),
   );
 }
 
@@ -17171,18 +17278,16 @@ async function removeDevice(/** @type {Device} */ {id, name}) {
   ask({text: textOfFreed(items), no: WORDS.decideLater, choices});
 }
 
-function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
+function renderFinished(/** @type {QueueRow[]} */ rows) {
   const hasMore = state.finished > finishedItems(state.items || NO_ITEMS).length;
   const showMore = () => {
     change("queue", {finishedShown: state.queue.finishedShown + FINISHED_STEP});
     return poll("changes");
   };
-  return h.section(
-    {key: "finished", class: "items finished"},
-    h.div("head", h.h2(null, WORDS.finished), clear),
-    h.ul(null, rows.map(renderQueueRow)),
-    hasMore && button(WORDS.moreFinished, showMore),
-  );
+  return [
+    renderRows("finished", WORDS.finished, rows),
+    hasMore && button(WORDS.moreFinished, showMore, {key: "more"}),
+  ];
 }
 
 /** Cancel or clear items. It can be undone.
@@ -17265,7 +17370,7 @@ function lazyRow(/** @type {QueueRow} */ row) {
 
 function renderQueueRow(/** @type {QueueRow} */ row) {
   return h.li(
-    {class: "item", key: row.key},
+    {class: hasFailed(row) ? "item is-failed" : "item", key: row.key},
     h.span("entry-cover", renderRowCover(row)),
     renderRowText(row, h.h3(null, withoutEnding(row.name))),
     renderRowButtons(row),
@@ -17287,70 +17392,119 @@ function renderRowCover(/** @type {QueueRow} */ {items}) {
   return title ? renderCover(title) : renderDrawing(items[0].title);
 }
 
-const MAX_BANDS = 2; // above the titles on a phone
+/** What is being sent: a lane for each title. */
+function renderLanes(/** @type {QueueRow[]} */ rows) {
+  const lane = row => renderLane(row, true);
+  return rows.length > 0 && h.ul({class: "lanes", key: "lanes"}, rows.map(lane));
+}
 
-/** What is being sent: one title large; several, or on a phone, each in a band. */
-function renderStage(/** @type {QueueRow[]} */ rows) {
-  const sending = rows.filter(isSending);
-  const isBand = !isWide() || openRows().filter(isSending).length > 1;
-  const most = state.view === "library" && !isWide() ? MAX_BANDS : sending.length;
-  const left = sending.length - most;
-  const title = WORDS.moreSending(left);
-  return h.ul(
-    {class: isBand ? "stage bands" : "stage", key: "stage"},
-    sending.slice(0, most).map(row => renderSending(row, isBand)),
-    left > 0 && h.li("more-bands", h.a({href: "#queue", title}, `+${left}`)),
+const MAX_LANES = 3; // in the dock of a wide window
+
+/** What is being sent, and the undo of a send, at the bottom of the window: as in the
+ * player of a music app, nothing else moves when one begins or ends. The queue has the
+ * lanes itself. */
+function renderDock() {
+  const isOnTop = layerOnTop() === "page";
+  const notes = isOnTop
+    ? state.toasts.filter(each => isOfDock(each) && !each.isOld)
+    : [];
+  const rows = state.view === "queue" ? [] : openRows().filter(isSending);
+  const most = Math.max(0, (isWide() ? MAX_LANES : 1) - notes.length);
+  const left = rows.length - most;
+  const more = {
+    class: "more-lanes",
+    href: "#queue",
+    "aria-label": WORDS.moreSending(left),
+  };
+  if (!rows.length && !notes.length) return offersDevice() && renderOffer();
+  return h.section(
+    {class: "dock", key: "dock", "aria-label": WORDS.sendingNow},
+    h.ul(
+      null,
+      rows.slice(0, most).map(row => renderLane(row, false)),
+      notes.map(renderNote),
+    ),
+    left > 0 && h.a(more, `+${NUMBER.format(left)}`),
   );
 }
 
-/** In the queue, it has buttons; in the library, it leads to the details. */
-function renderSending(/** @type {QueueRow} */ row, isBand) {
-  const isQueue = state.view === "queue";
-  const title = !isQueue && findTitle(row.items[0].title);
-  const figures = figuresOf(row);
-  const [percent, ...facts] = progressFacts(figures);
-  const isNamed = isQueue || (!isBand && row.place === chosenDevice());
-  const place = !isNamed && toDevice(row.place);
+/** Whether the dock, which is empty, is where an admin adds a first device. */
+function offersDevice() {
+  const {account, view, devices, entries} = state;
+  const isLibrary = view === "library" && Boolean(entries?.length && devices);
+  return isLibrary && account.admin && !reachable().length;
+}
+
+function renderOffer() {
+  const add = button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"});
+  return h.section(
+    {class: "dock", key: "dock", "aria-label": WORDS.addDevice},
+    h.div(
+      "lane note-lane",
+      h.p("lane-text", WORDS.noDevice),
+      h.div("lane-buttons", add),
+    ),
+  );
+}
+
+/** That titles were queued, for a while. */
+function renderNote(/** @type {Toast} */ {id, text, names, actions}) {
+  const [title] = Object.keys(names).map(findTitle);
+  const act = each => () => (dismiss(id), each.act());
+  const buttons = actions.map(each => button(each.label, act(each), {class: "plain"}));
   return h.li(
-    {class: "sending", key: row.key},
+    {class: "lane note-lane", key: `note-${id}`},
+    title && h.span("entry-cover", renderCover(title)),
+    h.p({class: "lane-text", role: "status"}, text),
+    h.div("lane-buttons", buttons),
+  );
+}
+
+/** The undo of the send that a row is of, and of no other row. */
+function undoOf(/** @type {QueueRow} */ {items}) {
+  const id = findTitle(items[0].title)?.id || "";
+  const isOf = ({names}) => id in names && Object.keys(names).length === 1;
+  const sent = state.toasts.filter(each => each.isOld && isOfDock(each)).find(isOf);
+  const undo = sent?.actions.find(({label}) => label === WORDS.undo);
+  return sent && undo && (() => (dismiss(sent.id), undo.act()));
+}
+
+function renderLaneHead(/** @type {Device} */ device) {
+  const mark = isPaused(device) && renderDeviceState(device);
+  return h.div("lane-head", renderDeviceHead(device, mark), renderPause(device));
+}
+
+/** A title that is being sent. In the dock, it leads to the queue.
+ * @param {QueueRow} row
+ * @param {boolean} isQueue whether it is there */
+function renderLane(row, isQueue) {
+  const device = deviceOf(row.place);
+  const name = withoutEnding(row.name);
+  const place = !isQueue && device && deviceName(device);
+  const facts = isQueue ? progressFacts : figures => ["", leftText(figures)];
+  const text = () => joinFacts([place, ...facts(figuresOf(row)).slice(1)]);
+  const undo = !isQueue && undoOf(row);
+  const link = h.a({class: "entry-name", href: "#queue", title: WORDS.queue}, name);
+  return h.li(
+    {class: "lane", key: row.key},
     renderGlow(renderRowCover(row)),
+    isQueue && device && renderLaneHead(device),
     h.span("entry-cover", renderRowCover(row)),
     h.div(
-      "item-text",
-      !isQueue && !isBand && h.p("eyebrow", joinFacts([WORDS.sendingNow, place])),
-      isQueue
-        ? h.h3(null, withoutEnding(row.name))
-        : h.h2(null, title ? renderTitleLink(title) : withoutEnding(row.name)),
+      "lane-text",
+      isQueue ? h[device ? "h3" : "h2"](null, name) : link,
       isQueue && row.items.length > 1 && renderUnfold(row),
-      h.p("percent", percent),
-      renderProgress(figures),
-      isQueue && h.div("stage-buttons", renderRowButtons(row)),
-      h.p("meta figures", joinFacts(isBand ? [place, ...facts.slice(0, -1)] : facts)),
-      isQueue && h.div("outcome", renderOutcome(row)),
+      h.p("meta figures", live(text)),
+      isQueue && renderOutcome(row),
     ),
-    !isBand && renderUpNext(row.place),
+    h.p(
+      "percent",
+      live(() => WORDS.percent(percentOf(figuresOf(row)))),
+    ),
+    live(() => renderProgress(figuresOf(row))),
+    isQueue && h.div("lane-buttons", renderRowButtons(row)),
+    undo && h.div("lane-buttons", button(WORDS.undo, undo, {class: "plain"})),
     isQueue && renderRowParts(row),
-  );
-}
-
-/** What a device gets after this, and how much waits for it. */
-function renderUpNext(place) {
-  const rows = openRows().filter(row => row.place === place);
-  const next = rows.filter(isWaiting).slice(0, 2);
-  return (
-    next.length > 0 &&
-    h.div(
-      {class: "up-next", key: "next"},
-      h.p("eyebrow", WORDS.upNext),
-      next.map(row =>
-        h.p(
-          {class: "next-title", key: row.key},
-          h.span("entry-cover", renderRowCover(row)),
-          h.span(null, withoutEnding(row.name)),
-        ),
-      ),
-      state.view === "library" && renderTotals(rows, deviceOf(place)),
-    )
   );
 }
 
@@ -17373,17 +17527,20 @@ function partOf(/** @type {QueueItem} */ {title, entry}) {
 /** @param {QueueRow} row
  * @param {VNode} heading */
 function renderRowText(row, heading) {
-  const figures = isSending(row) && figuresOf(row); // of one part of a row
+  const flows = () => {
+    const figures = figuresOf(row); // of one part of a row
+    return [h.p("percent", progressFacts(figures)[0]), renderProgress(figures)];
+  };
   return h.div(
     "item-text",
     heading,
     row.items.length > 1 && renderUnfold(row),
-    figures && [h.p("percent", progressFacts(figures)[0]), renderProgress(figures)],
+    isSending(row) && live(flows),
     renderOutcome(row),
   );
 }
 
-/** How parts of a row have ended, what else is known, and why some failed. */
+/** How parts of a row have ended, what else is known, why some failed, what to do. */
 function renderOutcome(/** @type {QueueRow} */ row) {
   const {items} = row;
   const told = isUnfolded(row) ? [] : items;
@@ -17393,12 +17550,19 @@ function renderOutcome(/** @type {QueueRow} */ row) {
   const ends = renderEnds(items);
   const facts = joinFacts(rowFacts(row));
   return [
-    (ends.length > 0 || facts) &&
-      h.p("meta", ends, ends.length > 0 && facts && " · ", facts),
+    (ends.length > 0 || facts) && h.p("meta", ends, facts && h.span(null, facts)),
     [...new Set(failed.map(whyFailed))].map(why => h.p("error", why)),
+    [...new Set(failed.map(remedyOf))].map(remedy => remedy && h.p("remedy", remedy)),
     tried.length > 0 && h.p("error", WORDS.lastAttempt(whyFailed(tried[0]))),
     noted.map(item => h.p("meta", whyFailed(item))),
   ];
+}
+
+/** What to do about a failure, where its sentence does not say that. It may have the
+ * reason in it.
+ * @param {any} failure a Coded, or a part of one, which has a `code` */
+function remedyOf({reason = "", code = reason, arguments: {why} = {}}) {
+  return WORDS.remedies[code] || (why?.code ? remedyOf(why) : "");
 }
 
 /** The button that shows the parts of a row, such as "game, update and 2 add-ons". */
@@ -17481,6 +17645,7 @@ function renderRowButtons(/** @type {QueueRow} */ row) {
   const ended = items.filter(item => !isOpen(item) && item.status !== "completed");
   const other = ended.find(item => IN_THE_WAY.includes(item.reason || ""));
   const replace = () => changeQueue(`${other?.id}/replace`);
+  const replaceIt = askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace);
   const retry = () => changeItems(ended, "retry");
   const ids = open.map(({id}) => id).join();
   const cancel = () => endItems(`${ids}/cancel`, {}, open);
@@ -17489,18 +17654,22 @@ function renderRowButtons(/** @type {QueueRow} */ row) {
   const deeds = [
     ...(isSending(row) ? [] : renderMoves(row, items)),
     open.length > 0 && ended.length > 0 && rowButton(WORDS.tryAgain, name, retry),
-    other && askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace),
+    hasFailed(row) && other && rowButton(WORDS.tryAgain, name, retry),
+    open.length > 0 && other && replaceIt,
     ...renderFolderDeeds(ended, name),
     hasFailed(row) && rowButton(WORDS.remove, name, clear),
   ].filter(Boolean);
   return [
     open.length > 0 &&
       iconButton("close", WORDS.cancelName(name), cancel, {key: "cancel"}),
-    !open.length &&
-      ended.length > 0 &&
-      iconButton("retry", WORDS.retry(name), retry, {key: "retry"}),
+    !open.length && ended.length > 0 && (other ? replaceIt : retryButton(name, retry)),
     deeds.length > 0 && renderMenu(key, name, () => deeds),
   ];
+}
+
+function retryButton(name, retry) {
+  const props = {class: "send is-again", key: "retry", "aria-label": WORDS.retry(name)};
+  return button([glyph("retry"), WORDS.tryAgain], retry, props);
 }
 
 /** Whether it is the account's item, or one for its device; an admin may change all. */
@@ -17606,13 +17775,11 @@ function announceChanges(before, now) {
   const sent = now.filter(item => whole.includes(sendOf(item)));
   tell({kind: "sent", names: namesOf(sent), say: WORDS.sent});
   tell({kind: "cancelled", names: namesOf(ended.cancelled), say: WORDS.itemCancelled});
-  for (const item of ended.failed) {
-    const why = whyFailed(item);
-    const say = name => WORDS.notDelivered(name, why);
-    const isSame = other => other.status === "failed" && sendOf(other) === sendOf(item);
-    const names = namesOf(now.filter(isSame)); // that of the title, where parts failed
-    tell({kind: `failed ${why}`, names, say, isError: true});
-  }
+  const see = [{label: WORDS.queue, act: () => go("queue")}]; // which says why
+  const lost = state.view === "queue" ? [] : ended.failed.map(sendOf);
+  const isLost = item => item.status === "failed" && lost.includes(sendOf(item));
+  const names = namesOf(now.filter(isLost)); // that of the title, where parts failed
+  tell({kind: "failed", names, say: WORDS.notDelivered, isError: true, more: see});
 }
 
 function quarterOf(/** @type {QueueItem} */ item) {
@@ -17749,12 +17916,14 @@ function list(name, rows, renderRow, empty = "") {
 
 /** A menu of rarer deeds, which the browser opens and closes. The last one that was
  * opened has its contents.
- * @param {() => any} render */
-function renderMenu(id, name, render) {
+ * @param {() => any} render
+ * @param {(open: () => void, props: Props) => VNode} [opener] its button */
+function renderMenu(id, name, render, opener) {
   const menu = `menu-${id}`;
   const props = {key: "more", popovertarget: menu};
+  const dots = (open, more) => iconButton("more", WORDS.moreOf(name), open, more);
   return [
-    iconButton("more", WORDS.moreOf(name), () => update({menu}), props),
+    (opener || dots)(() => update({menu}), props),
     h.div(
       {class: "menu", key: menu, id: menu, popover: "", hidden: !HAS_POPOVERS},
       state.menu === menu && render(),
@@ -17832,49 +18001,74 @@ function openForm(name) {
 function renderDevices() {
   return panel(
     WORDS.devices,
-    h.p("lead", WORDS.devicesLead),
-    list("devices", state.devices, renderDeviceRow, WORDS.noDevices),
+    renderLoaded("devices", state.devices, devices =>
+      devices.length
+        ? h.ul("devices", devices.map(renderDevice))
+        : h.p("lead", WORDS.devicesLead),
+    ),
     state.devices &&
-      button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
+      button([glyph("add"), WORDS.addDevice], addDevice, {class: "primary"}),
   );
 }
 
-function renderDeviceRow(/** @type {Device} */ device) {
+/** The card of a device: what it is, what it gets, what was sent to it and, in a menu,
+ * what is rarely done with it. */
+function renderDevice(/** @type {Device} */ device) {
   const {id, name, shared} = device;
   const formName = `rename-${id}`;
   const newName = {...DEVICE_NAME, ...OPENED, defaultValue: name};
   const openAddress = () => openForm(`address-${id}`);
-  const pause = () => pauseDevice(device);
-  const {kind, mark, text} = statusOfDevice(device);
-  return renderRow({
-    id,
-    title: deviceName(device),
-    mark: kind === "missed" ? undefined : [mark, text],
-    facts: [shared && WORDS.isShared, device.address],
-    menu: mayEdit(device) && [
-      renderShare(device),
-      device.address && renderOwner(device),
-      button(isPaused(device) ? WORDS.resume : WORDS.pause, pause, {
-        ...{class: "plain", key: "pause", "aria-label": pauseLabel(device)},
-      }),
-      rowButton(WORDS.rename, name, () => openForm(formName)),
-      device.address && rowButton(WORDS.changeAddress, name, openAddress),
-      renderProgram(device),
-      askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
-        removeDevice(device),
-      ),
-    ],
-    more: [
-      renderTargetNote(device),
-      renderRowForm(
-        formName,
-        fields => changeRow("POST", `devices/${id}`, fields),
-        field(WORDS.newName(name), "name", newName),
-      ),
-      device.address && renderAddressForm(device),
-      renderSavesOf(device),
-    ],
-  });
+  const open = openRows().filter(({place}) => place === id);
+  const totals = h.span(null, totalsText(open, device) || addressText(device));
+  const sent = state.sent.filter(delivery => delivery.device === id);
+  const {size} = new Set(sent.map(({entry}) => findTitle(entry)?.id || entry));
+  const deeds = () => [
+    renderShare(device),
+    device.address && renderOwner(device),
+    rowButton(WORDS.rename, name, () => openForm(formName)),
+    device.address && rowButton(WORDS.changeAddress, name, openAddress),
+    renderProgram(device),
+    askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
+      removeDevice(device),
+    ),
+  ];
+  return h.li(
+    {class: "device", key: id},
+    h.div(
+      "device-head",
+      renderDeviceHead(device, [renderDeviceState(device), totals]),
+      renderPause(device),
+      mayEdit(device) && renderMenu(id, name, deeds),
+    ),
+    renderGetting(open),
+    h.p(
+      "meta",
+      joinFacts([size > 0 && WORDS.sentTitles(size), shared && WORDS.isShared]),
+    ),
+    renderTargetNote(device),
+    renderRowForm(
+      formName,
+      fields => changeRow("POST", `devices/${id}`, fields),
+      field(WORDS.newName(name), "name", newName),
+    ),
+    device.address && renderAddressForm(device),
+    renderSavesOf(device),
+  );
+}
+
+/** What a device is getting, or gets next.
+ * @param {QueueRow[]} rows of it that are open */
+function renderGetting(rows) {
+  const row = rows.find(isSending) || rows[0];
+  return (
+    row &&
+    h.a(
+      {class: "getting", href: "#queue", key: "getting"},
+      h.span("entry-cover", renderRowCover(row)),
+      h.span("entry-name", withoutEnding(row.name)),
+      isSending(row) ? live(() => renderRing(figuresOf(row))) : renderRing(),
+    )
+  );
 }
 
 /** Names of accounts, by their ids: for an admin, if there are several. */
@@ -17952,19 +18146,19 @@ function renderShare(/** @type {Device} */ {id, name, shared}) {
  * }} ConsoleProgram and where it puts files: the port has its colon, "" if it is usual;
  * and the line to enter there to let it browse, with an {address} */
 /** @typedef {{
- *   address: string, port: number, greeting: string, programs: string[], does: string,
- * }} FoundConsole and the programs that it may be, and what they do with a file */
+ *   address: string, port: number, greeting: string, program: string, does: string,
+ * }} FoundConsole and the program that it may be, and what that does with a file */
 /** @typedef {{
  *   way: "server" | "computer" | "console", program: string, user: string,
  *   password: string, kind: "folder" | "console", folder: string, host: string,
  *   name: string, system: "windows" | "mac" | "linux", fetcher: string,
- *   owner?: string, step: number, isFirst: boolean, code: string,
+ *   step: number, isFirst: boolean, code: string,
  *   pairing: Pairing | null, device: string, form: string,
- *   found: FoundConsole[] | null, note: string,
- * }} Adding a device: what was filled in, of which the program is that on the console,
- * and the owner the id of an account; the step that is open, the code that the lines
- * have, also after it was used, the device that was added, and the consoles that were
- * found */
+ *   found: FoundConsole[] | null, note: string, isAsked: boolean,
+ * }} Adding a device: what was filled in, of which the program is that on the console;
+ * the step that is open, the code that the lines have, also after it was used, the
+ * device that was added, the consoles that were found, null while they are looked for,
+ * and whether the questions are asked */
 
 const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed it
 const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
@@ -17972,42 +18166,55 @@ const DEVICE_NAME = {...TYPED, required: true, maxlength: "100", pattern: ".*\\S
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
 /** The questions, one a step. */
 function stepsOf(/** @type {Adding} */ {way, kind}) {
-  const owner = owners().length ? ["owner"] : [];
-  if (way === "server") return ["way", "program", "name", ...owner, "host", "ready"];
   const place = kind === "folder" ? ["folder"] : ["program", "host"];
-  return way === "console"
-    ? ["way", "fetch"]
-    : ["way", "kind", ...place, "name", "computer"];
+  return {
+    server: ["way", "program", "host"],
+    computer: ["way", "kind", ...place, "name", "computer"],
+    console: ["way", "fetch"],
+  }[way];
 }
 
+/** The server of an admin looks for consoles; others begin with a code for a card. What
+ * either is asked comes where that does not do. */
 function addDevice() {
   const isFirst = !state.devices?.some(({is_own: isOwn}) => isOwn);
+  const {admin} = state.account;
+  const system = guessSystem();
   openDialog("adding", {
-    ...{way: state.account.admin ? "server" : "computer", program: "sphaira"},
-    ...{user: "", password: "", kind: "folder", folder: "", host: ""},
-    ...{name: freeName(WORDS.exampleDevice), system: guessSystem()},
-    fetcher: "sphaira",
+    ...{way: admin ? "server" : "computer", program: "sphaira"},
+    ...{user: "", password: "", kind: "folder", folder: FOLDERS[system], host: ""},
+    ...{name: freeName(WORDS.exampleDevice), system, fetcher: "sphaira"},
     ...state.filled,
-    ...{isFirst, code: "", pairing: null, step: 0, device: "", found: null, note: ""},
+    ...{isAsked: !admin, isFirst, code: "", pairing: null, step: 0, device: ""},
+    ...{found: null, note: ""},
   });
   for (const name of ["changes", ...loadsOf("devices")]) poll(name);
+  if (admin && state.hasClient) attempt(findConsoles);
+  else if (!admin) attempt(beginWithCode);
+}
+
+async function beginWithCode() {
+  const {adding} = state;
+  if (!adding || adding.way !== "computer") return;
+  changeAdding({step: stepsOf(adding).length - 1});
+  await loadPairing("POST", {name: adding.name});
 }
 
 /** Go on to the next question, and do what this one asks for. */
 async function goOn(/** @type {Adding} */ adding) {
   const next = stepsOf(adding)[adding.step + 1];
-  if (next === "ready") await addConsole(adding);
+  if (!next) await addConsole(adding);
   if (next === "computer") await loadPairing("POST", {name: adding.name});
-  changeAdding({password: "", step: adding.step + 1}, adding); // the rest stays
+  const step = next ? adding.step + 1 : adding.step;
+  changeAdding({password: "", step, isAsked: Boolean(next)}, adding); // the rest stays
 }
 
 /** @param {Adding} adding whose device is known: it was added, with another address */
 async function addConsole(adding) {
-  const {program, host, name, user, password, owner, device: known} = adding;
+  const {program, host, name, user, password, device: known} = adding;
   const access = KNOWN.programs[program].has_user ? {user: user.trim(), password} : {};
   const target = targetOf({kind: "console", host, program}) || host;
-  const account = owner && Number(owner);
-  const body = {name: name.trim(), target, account, ...access};
+  const body = {name: name.trim(), target, ...access};
   const path = known ? `web/devices/${known}` : "web/devices";
   const {device = known} = await call("POST", path, body);
   changeAdding({device}, adding);
@@ -18016,12 +18223,29 @@ async function addConsole(adding) {
 
 async function findConsoles() {
   const {adding} = state;
-  changeAdding({found: [], note: WORDS.finding});
-  const clear = () => changeAdding({note: ""}, adding);
-  const answer = await call("POST", "web/consoles").finally(clear);
-  const none = answer.in_container ? WORDS.onlyContainer : WORDS.foundNone;
-  const note = answer.consoles.length ? "" : none;
-  changeAdding({found: answer.consoles, note}, adding);
+  changeAdding({found: null, note: ""});
+  const answer = await call("POST", "web/consoles").catch(error => {
+    changeAdding({found: []}, adding);
+    throw error;
+  });
+  const note = answer.in_container ? WORDS.onlyContainer : WORDS.foundNone;
+  const each = place =>
+    (place.programs.length ? place.programs : [""]).map(id => ({
+      ...place,
+      program: id,
+    }));
+  const found = answer.consoles.flatMap(each); // a row for each that it may be
+  changeAdding({found, note: found.length ? "" : note}, adding);
+}
+
+/** Add what was found or, where its program is not known, ask for that.
+ * @param {FoundConsole} place */
+async function addFound({address, port, program}) {
+  const {adding} = state;
+  const host = `${address}:${port}`;
+  if (!program) return changeAdding({isAsked: true, way: "server", step: 1, host});
+  changeAdding({host, program});
+  await addConsole({.../** @type {Adding} */ (adding), host, program});
 }
 
 /** Change the sheet, unless another one was opened since.
@@ -18112,35 +18336,108 @@ function quote(text, system) {
 }
 
 function renderAdding(/** @type {Adding} */ adding) {
-  const all = stepsOf(adding);
-  const steps = all.slice(0, adding.step + 1);
-  const fill = ({target}) => {
-    const isFound = ({address, port}) => adding.host === `${address}:${port}`;
-    const isOther = target.name === "program" && adding.found?.some(isFound);
-    const place = isOther && {host: adding.host.replace(/:\d+$/, "")};
-    changeAdding({...place, ...fieldsOf(target.form)});
-  };
+  const added = deviceOf(adding.device);
+  const answer = added ? renderAdded(adding, added) : renderLooking(adding);
   return renderSheet(
     "adding",
     WORDS.addDevice,
     closeAdding,
     h.h2(null, WORDS.addDevice),
-    form(
-      adding.form,
-      () => goOn(adding),
-      h.ol(
-        {class: "steps", oninput: fill},
-        steps.map((name, at) =>
+    adding.isAsked ? renderSteps(adding) : answer,
+  );
+}
+
+/** What answers in this network, each with the one button that adds it. */
+function renderLooking(/** @type {Adding} */ {found, note}) {
+  const {hasClient} = state;
+  const isLooking = hasClient && !found;
+  const ask = () => changeAdding({isAsked: true});
+  return h.div(
+    {class: "looking", key: "looking"},
+    isLooking &&
+      h.p({class: "pulse", key: "pulse", "aria-hidden": "true"}, glyph("device")),
+    h.p(
+      {class: "lead", role: "status"},
+      isLooking ? WORDS.finding : hasClient ? note : WORDS.cannotSend,
+    ),
+    h.ul("found", (found || []).map(renderFound)),
+    h.div(
+      "actions",
+      hasClient && found && button(WORDS.lookAgain, findConsoles),
+      button(WORDS.notFound, ask, {class: "plain"}),
+    ),
+  );
+}
+
+/** @param {FoundConsole} place */
+function renderFound(place) {
+  const {address, port, greeting, program, does} = place;
+  const name = WORDS.programs[program] || greeting;
+  const facts = [`${address}:${port}`, WORDS.portDoes[does || "unknown"]];
+  return h.li(
+    {class: "device-head", key: `${address}:${port} ${program}`},
+    h.span("device-icon", glyph("device")),
+    h.div("device-text", h.h3(null, name), h.p("meta", joinFacts(facts))),
+    rowButton(WORDS.add, `${name} ${address}`, () => addFound(place), "primary"),
+  );
+}
+
+/** A console that was added: how it is, what it is called and, where there are several
+ * people, whose it is.
+ * @param {Adding} adding
+ * @param {Device} device */
+function renderAdded(adding, device) {
+  const {id, name, account} = device;
+  const own = ownerId(account);
+  const choices = owners().map(([key, text]) => [key, text, key === own]);
+  const save = async fields => {
+    const body = {
+      name: fields.name.trim(),
+      ...(own && {account: Number(fields.owner)}),
+    };
+    await changeRow("POST", `devices/${id}`, body);
+    closeAdding();
+  };
+  const why = targetText(device);
+  const label = why ? WORDS.notReady : WORDS.calling(name);
+  const correct = () => changeAdding({isAsked: true, way: "server", step: 2});
+  const wait = [
+    renderTicks(renderTick(label, false, why)),
+    h.p("lead", WORDS.keepsTrying),
+    button(WORDS.changeAddress, correct, {class: "plain"}),
+  ];
+  return form(
+    `${adding.form}-added`,
+    save,
+    isDeviceReady(device) ? renderReady(device, false) : wait,
+    field(WORDS.questions.name, "name", {...DEVICE_NAME, defaultValue: name}),
+    choices.length > 0 && selectField(WORDS.questions.owner, "owner", choices),
+    h.button("primary wide", WORDS.done),
+  );
+}
+
+/** The questions, of which the answered ones can be changed. */
+function renderSteps(/** @type {Adding} */ adding) {
+  const all = stepsOf(adding);
+  const fill = ({target}) => changeAdding(fieldsOf(target.form));
+  const hasNext = at => all[at + 1] || adding.way === "server";
+  return form(
+    adding.form,
+    () => goOn(adding),
+    h.ol(
+      {class: "steps", oninput: fill},
+      all
+        .slice(0, adding.step + 1)
+        .map((name, at) =>
           at < adding.step
             ? renderAnswer(adding, name, at)
             : h.li(
                 {key: name, class: "step"},
                 h.h3(null, WORDS.questions[name]),
                 RENDER_STEP[name](adding),
-                all[at + 1] && renderNext(all[at + 1] === "ready"),
+                hasNext(at) && renderNext(!all[at + 1]),
               ),
         ),
-      ),
     ),
   );
 }
@@ -18155,8 +18452,6 @@ const RENDER_STEP = {
   folder: ({system}) =>
     filledField("folder", {...TYPED, placeholder: FOLDERS[system], required: true}),
   name: () => filledField("name", DEVICE_NAME),
-  owner: renderOwnerStep,
-  ready: renderReadyStep,
   computer: adding => [
     renderComputerStep(adding),
     h.h3({key: "connect"}, WORDS.connectStep),
@@ -18165,27 +18460,22 @@ const RENDER_STEP = {
   fetch: ({fetcher}) => renderFetchStep(fetcher),
 };
 
-/** A step that is done, and the way back to it while nothing was added, or while the
- * console that was added is not ready. */
+/** A step that is done, and the way back to it, but not to another way of what was
+ * added. */
 function renderAnswer(/** @type {Adding} */ adding, name, at) {
-  const {device, pairing} = adding;
+  const {device, pairing, way, kind, program} = adding;
   const title = WORDS.questions[name];
-  const {way, kind, program, owner} = adding;
-  const account = state.account.name;
   const answer = {
     way: WORDS.ways[way].name,
     kind: WORDS.targets[kind].name,
     program: WORDS.programs[program],
-    owner: owners().find(([id]) => id === owner)?.[1] || account,
   }[name];
   const back = () => changeAdding({step: at});
-  const added = deviceOf(device);
-  const isWrong = name !== "way" && added && !isDeviceReady(added);
   return h.li(
     {key: name, class: "step is-done"},
     h.h3("unseen", title),
     h.p(null, answer || adding[name]),
-    (isWrong || !(device || pairing?.device)) &&
+    !(pairing?.device || (device && name === "way")) &&
       button(WORDS.change, back, {
         class: "link",
         name: adding.form, // disabled while that is submitted
@@ -18217,44 +18507,12 @@ function renderProgramStep() {
   return renderChoices("program", label, Object.fromEntries(choices));
 }
 
-function renderOwnerStep(/** @type {Adding} */ {owner}) {
-  const first = owner || ownerId(state.account.name);
-  const accounts = owners().map(([id, name]) => [id, name, id === first]);
-  const props = {name: "owner", "aria-label": WORDS.questions.owner};
-  return h.select(props, accounts.map(renderOption));
-}
-
-function renderHostStep(/** @type {Adding} */ {way, found, note, program}) {
-  const choose = ({address, port}) =>
-    changeAdding({
-      // An installer on that console has a port of its own.
-      host: KNOWN.programs[program].scheme === "ftp" ? `${address}:${port}` : address,
-    });
-  const find = h.div(
-    {class: "found", key: "found", role: "status"},
-    button(WORDS.findConsoles, findConsoles),
-    (found || []).map(place =>
-      button(renderFound(place), () => choose(place), {
-        key: `${place.address}:${place.port}`,
-        class: "plain",
-      }),
-    ),
-    note && h.p("note", note),
-  );
+function renderHostStep(/** @type {Adding} */ {way, program}) {
   return [
     h.p("lead", WORDS.programNotes[program]),
-    way === "server" && find,
     filledField("host", HOST, WORDS.consoleHostHint),
     way === "server" && KNOWN.programs[program].has_user && renderFtpAccount(),
   ];
-}
-
-/** @param {FoundConsole} place */
-function renderFound({address, port, greeting, programs, does}) {
-  const names = programs.map(id => WORDS.programs[id]).join(" / ") || greeting;
-  const facts = [names, WORDS.portDoes[does || "unknown"]];
-  const found = WORDS.foundConsole(address, `${port}`);
-  return [found, " ", h.small(null, joinFacts(facts))];
 }
 
 /** Whether its console is not called before there is something to send. */
@@ -18266,21 +18524,10 @@ function isDeviceReady(/** @type {Device} */ device) {
   return isTargetReady(device.target) || isInstaller(device);
 }
 
-function renderReadyStep(/** @type {Adding} */ adding) {
-  const device = deviceOf(adding.device);
-  if (!device) return renderLoading();
-  if (isDeviceReady(device)) return renderReady(device);
-  const why = targetText(device);
-  const label = why ? WORDS.notReady : WORDS.calling(device.name);
-  return [
-    renderTicks(renderTick(label, false, why)),
-    h.p("lead", WORDS.keepsTrying),
-    h.div("actions", button(WORDS.done, closeAdding, {class: "primary"})),
-  ];
-}
-
-/** It takes the focus, so that it is in sight. */
-function renderReady(/** @type {Device} */ device) {
+/** It takes the focus, so that it is in sight.
+ * @param {Device} device
+ * @param {boolean} isEnd whether nothing is asked after it */
+function renderReady(device, isEnd = true) {
   const {name, account, is_own: isOwn} = device;
   const ready = isOwn ? WORDS.readyText(name) : WORDS.readyFor(account, name);
   const [word, text] = isInstaller(device)
@@ -18291,7 +18538,7 @@ function renderReady(/** @type {Device} */ device) {
     glyph("check"),
     h.p("ready-word", word),
     h.p("lead", text),
-    button(WORDS.done, closeAdding, {class: "primary", ...OPENED}),
+    isEnd && button(WORDS.done, closeAdding, {class: "primary", ...OPENED}),
   );
 }
 
@@ -19405,6 +19652,7 @@ addEventListener("keydown", closeOneByEscape);
 addEventListener("pagehide", keepPosition);
 addEventListener("scroll", placeTitles, {passive: true});
 addEventListener("resize", () => update({}));
+setInterval(flow, FLOW_PAUSE);
 addEventListener("online", pollAll);
 document.addEventListener("visibilitychange", () =>
   document.hidden ? (keepPosition(), schedule()) : pollAll(),

@@ -206,6 +206,12 @@ def deed(page: Any, name: str, row: str) -> Any:
     return found
 
 
+def queue_deed(page: Any, name: str) -> Any:
+    """Open the menu of the queue, and return what has this name in it."""
+    button(page, "More: Queue").click()
+    return button(page.locator(".menu:popover-open"), name)
+
+
 def choose_device(page: Any, name: str) -> None:
     """Choose the device of this name in the first menu that has it."""
     menu = page.get_by_label("Send to").first
@@ -370,12 +376,19 @@ def press_until(page: Any, key: str, name: str) -> None:
 
 
 def choose_way(page: Any, way: str) -> None:
-    """Answer the first question of the sheet that adds a device."""
+    """Answer the first question of the sheet that adds a device, which comes where no
+    console is found."""
+    button(page, "Not found?").click()
     page.get_by_role("radio", name=way).click()
 
 
 def choose_computer(page: Any) -> None:
     choose_way(page, "A computer with the SD card in it")
+
+
+def add_found(page: Any, program: str) -> None:
+    """Add a console that was found."""
+    page.get_by_role("button", name=re.compile(rf"^\W*Add\W* {program} ")).click()
 
 
 def fill_folder(page: Any, folder: str, name: str = "") -> None:

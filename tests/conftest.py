@@ -186,6 +186,12 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def no_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page looks for consoles as soon as somebody adds a device."""
+    monkeypatch.setattr(catalogd, "own_networks", lambda: [])
+
+
+@pytest.fixture(autouse=True)
 def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """`serve` has another one for its process, which here goes on to the next test."""
     monkeypatch.setattr(tempfile, "tempdir", tempfile.gettempdir())

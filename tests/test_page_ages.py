@@ -15,7 +15,6 @@ from browser import (
     choose_program,
     choose_way,
     deed,
-    fill_name,
     is_focused,
     names,
     see,
@@ -317,15 +316,15 @@ def test_an_admin_chooses_whose_console_it_is(
     button(anna, "Add a device").click()
     choose_way(anna, "catalogd sends it to the console")
     choose_program(anna, "Sphaira")
-    fill_name(anna, "Attic")
-    choose(anna, "Whose is it?", "Kim")
-    button(anna, "Next").click()
     anna.get_by_label("Address of the console").fill("127.0.0.1:1")
     anna.get_by_role("button", name="Add", exact=True).click()
-    see(anna, "Trying Attic")
+    see(anna, "Trying Living room")
+    anna.get_by_label("What do you call it?").fill("Attic")
+    choose(anna, "Whose is it?", "Kim")
+    button(anna, "Done").click()
+    until(lambda: store.devices.all()[0]["name"] == "Attic")
     [device] = store.devices.all()
     assert (device["name"], device["account"]) == ("Attic", "Kim")
-    button(anna, "Close").click()
     deed(anna, "Belongs to", "Attic").select_option(label="anna")
     until(lambda: store.devices.all()[0]["account"] == "anna")
     see(anna, "Attic")

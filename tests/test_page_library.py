@@ -27,7 +27,6 @@ from browser import (
     press_until,
     queued,
     report,
-    resize,
     see,
     set_library,
     show,
@@ -163,13 +162,13 @@ def shelf(page: Any) -> dict[str, list[str]]:
     }
 
 
-def stage(page: Any) -> list[str]:
-    """Return the lines of what the library shows large, or in bands."""
-    texts = page.locator(".stage :is(.item-text, .send)").all_inner_texts()
+def dock(page: Any) -> list[str]:
+    """Return the lines of the dock."""
+    texts = page.locator(".dock .lane").all_inner_texts()
     return [line for text in texts for line in text.split("\n") if line]
 
 
-def test_the_stage_has_what_is_sent_or_has_an_update(
+def test_the_shelf_has_updates_and_stays_while_they_are_sent(
     anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
 ) -> None:
     """A first scan is not what came lately."""
@@ -179,74 +178,129 @@ def test_the_stage_has_what_is_sent_or_has_an_update(
     set_clock(anna)
     anna.goto("")
     see(anna, "2 titles")
-    assert (stage(anna), shelf(anna)) == ([], {})
     deliver(store, "Paper Harbor")
-    until(lambda: stage(anna)[:2] == ["Not sent yet", "Far Away"])
+    until(lambda: anna.locator(".first-run").count() == 0)
+    assert shelf(anna) == {}
     library.add("Paper Harbor [0100ABCD00010800][v65536].nsp")
     scanner.scan()
-    until(lambda: stage(anna)[:2] == ["Update", "Paper Harbor"])
-    assert shelf(anna) == {}
-    button(anna.locator(".stage"), "Send Paper Harbor").click()
-    button(anna.locator(".stage"), "Queued: Paper Harbor").wait_for()
-    store.queue.send(1, add(store, "Night Ferry"))
-    report(store, store.queue.items(1)[-1]["id"], 40)
-    until(lambda: stage(anna)[:3] == ["Sending now", "Night Ferry", "40\xa0%"])
-    assert button(anna.locator(".stage"), "Cancel").count() == 0
+    until(lambda: shelf(anna) == {"Updates": ["Paper Harbor"]})
+    button(anna.locator(".shelf"), "Send Paper Harbor").click()
+    button(anna.locator(".shelf"), "Queued: Paper Harbor").wait_for()
+    deliver(store, "Paper Harbor - Update 1")
+    button(anna.locator(".shelf"), "Send again: Paper Harbor").wait_for()
     assert shelf(anna) == {"Updates": ["Paper Harbor"]}
     anna.get_by_label("Search the library").fill("far")
-    until(lambda: (stage(anna), shelf(anna)) == ([], {}))
+    until(lambda: shelf(anna) == {})
 
 
-def test_what_is_sent_now_tells_what_is_next_and_how_much_waits(
-    anna: Any, store: catalogd.Store
+SHIFTS = """new PerformanceObserver(list => {
+  window.shifts = [...(window.shifts || []), ...list.getEntries().map(
+    ({value, sources}) => [value, sources.map(({node}) => node?.outerHTML)])];
+}).observe({type: "layout-shift"})"""
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_nothing_moves_when_a_send_begins_or_ends(
+    visit: Visit, store: catalogd.Store, site: str, key: str, size: Any
 ) -> None:
+    for number in range(30):
+        add(store, f"Game {number:02}")
     device = add_device(store, "Attic")
-    for name in ("First", "Second", "Third", "Fourth"):
-        store.queue.send(1, add(store, name), device)
-    report(store, store.queue.items(1)[0]["id"], 40, key=device)
-    anna.goto("")
-    until(lambda: stage(anna)[:2] == ["Sending now", "First"])
-    assert anna.locator(".next-title").all_inner_texts()[0].endswith("Second")
-    assert anna.locator(".next-title").count() == 2
-    see(anna.locator(".up-next"), "3 waiting, 3 kB")
-    text = anna.locator("#app").inner_text()
-    assert (text.count("Attic"), text.count("Sending")) == (1, 1)
+    deliver(store, "Game 29")
+    page = visit(base_url=site, **options("light", size))
+    sign_in(page, store, site, "anna")
+    page.goto("")
+    see(page, "Game 05")
+    page.evaluate(TWO_FRAMES)
+    page.evaluate(SHIFTS)
+    place = page.locator(".entries .entry").nth(3).bounding_box()
+    button(page, "Send Game 03").first.click()
+    see(page.locator(".dock"), "Game 03: added to the queue of Attic.")
+    item = store.queue.items(1)[-1]["id"]
+    report(store, item, 40, key=device)
+    page.evaluate("update({toasts: []})")
+    until(lambda: "Game 03" in dock(page))
+    assert page.locator(".entries .entry").nth(3).bounding_box() == place
+    report(store, item, 100, key=device, status="completed")
+    see(page, "Game 03 was sent.")
+    page.locator(".dock").wait_for(state="detached")
+    assert page.locator(".entries .entry").nth(3).bounding_box() == place
+    assert page.evaluate("window.shifts || []") == []
 
 
-def test_what_two_devices_get_is_two_bands_and_a_phone_has_two_at_most(
+def test_the_dock_has_lanes_side_by_side_and_one_on_a_phone(
     visit: Visit, store: catalogd.Store, site: str, key: str
 ) -> None:
-    for name in ("First", "Second", "Third"):
-        device = add_device(store, f"{name} room")
-        store.queue.send(1, add(store, name), device)
+    for number in range(4):
+        device = add_device(store, f"Room {number}")
+        store.queue.send(1, add(store, "Game" + " of the year" * number), device)
         report(store, store.queue.items(1)[-1]["id"], 40, key=device)
-    for size, bands, more in ((DESK, 3, 0), (PHONE, 2, 1)):
+    for size, lanes in ((DESK, 3), (PHONE, 1)):
         page = visit(base_url=site, **options("light", size))
         sign_in(page, store, site, "anna")
         page.goto("")
-        until(lambda page=page, bands=bands: page.locator(".sending").count() == bands)
-        boxes = [each.bounding_box() for each in page.locator(".sending").all()]
-        assert max(box["height"] for box in boxes) <= 96
-        assert max(box["width"] for box in boxes) <= 960
-        assert page.get_by_role("link", name="+1").count() == more
-        assert page.get_by_role("progressbar", name="First").count() == 1
+        until(lambda page=page, lanes=lanes: page.locator(".lane").count() == lanes)
+        boxes = [each.bounding_box() for each in page.locator(".lane").all()]
+        assert len({(box["y"], box["height"]) for box in boxes}) == 1
+        assert boxes[0]["height"] <= 96
+        assert page.get_by_role("progressbar", name="Game").count() == lanes
+        page.get_by_role("link", name=f"{4 - lanes} more").wait_for()
+        page.locator(".dock").get_by_role("link", name="Game", exact=True).click()
+        until(lambda page=page: page.locator(".lanes .lane").count() == 4)
+        assert page.locator(".dock").count() == 0
 
 
-def test_the_stage_is_neither_high_nor_wide_and_goes_where_nothing_is_to_be_sent(
-    visit: Visit, demo: Demo
+def test_the_undo_of_a_send_is_in_the_dock_until_that_has_ended(
+    anna: Any, store: catalogd.Store
 ) -> None:
-    page = visit()
-    sign_in(page, demo.store, demo.address, "Robin")
-    for view in ("library", "queue", "next_title"):
-        VIEWS[view](page, demo.address)
-        for width in (1280, 1920, 2560):
-            resize(page, {"width": width, "height": 900})
-            page.locator(".sending").wait_for()
-            box = page.locator(".sending").bounding_box()
-            assert box["height"] <= 200
-            assert box["width"] <= 960
-    resize(page, PHONE)  # where nothing is being sent
-    page.locator(".sending").wait_for(state="detached")
+    device = add_device(store, "Attic")
+    for name in ("First", "Second"):
+        add(store, name)
+    anna.clock.install()
+    anna.goto("")
+    button(anna, "Send First").click()
+    see(anna.locator(".dock"), "First: added to the queue of Attic.")
+    report(store, store.queue.items(1)[0]["id"], 40, key=device)
+    anna.clock.run_for(11_000)
+    until(lambda: dock(anna)[0] == "First")
+    button(anna, "Send Second").click()
+    see(anna.locator(".dock"), "Second: added to the queue of Attic. 1 title is first.")
+    button(anna.locator(".dock .note-lane"), "Undo").click()
+    button(anna, "Send Second").wait_for()
+    button(anna.locator(".dock"), "Undo").click()
+    until(lambda: store.queue.items(1)[0]["status"] == "cancelled")
+    anna.locator(".dock").wait_for(state="detached")
+
+
+STILL_CLOCK = """() => {
+  window.now = 0;
+  performance.now = () => window.now * 1000;
+  window.matchMedia = () => ({matches: false});
+  window.at = (now, bytes, toldAt = now, speed = 100) => {
+    window.now = now;
+    state.toldAt = toldAt * 1000;
+    return bytesNow({id: "1", status: "processing", bytes, speed, size: 10000});
+  };
+}"""
+
+
+def test_bytes_flow_between_reports_neither_back_nor_beyond_what_is_known(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("")
+    see(anna, "Nothing here yet")
+    anna.evaluate(STILL_CLOCK)
+    reports = [(0, 0), (2.2, 220), (4.4, 300), (6.6, 660), (8.8, 700), (11, 710)]
+    last = 0
+    for (begins, bytes), (ends, _) in itertools.pairwise([*reports, (24, 0)]):
+        for step in range(int((ends - begins) * 4)):
+            now = begins + step / 4
+            drawn = anna.evaluate("args => at(...args)", [now, bytes, begins])
+            known = bytes + 100 * min(now - begins, 5)
+            assert last <= drawn <= max(last, known)
+            last = drawn
+    assert 1209 < last <= 1210  # a speed is believed for five seconds
+    assert anna.evaluate("at(30, 10)") == 10  # it begins again
 
 
 def test_the_first_steps_tick_themselves_off(
@@ -266,7 +320,7 @@ def test_the_first_steps_tick_themselves_off(
     button(anna, "Send Paper Harbor").click()
     until(lambda: store.queue.items(1))
     report(store, store.queue.items(1)[0]["id"], 40, key=device)
-    until(lambda: stage(anna)[:2] == ["Sending now", "Paper Harbor"])
+    until(lambda: "Paper Harbor" in dock(anna))
     assert anna.locator(".first-run").count() == 0
     report(store, store.queue.items(1)[0]["id"], 100, key=device, status="completed")
     see(anna, "Paper Harbor was sent.")
@@ -290,10 +344,10 @@ def test_what_came_lately_is_on_the_shelf(
     deliver(store, "First")
     set_clock(anna, clock.now + 2 * 86400)
     anna.goto("")
-    until(lambda: stage(anna)[:2] == ["Recently added", "Night Ferry"])
+    until(lambda: shelf(anna) == {"Recently added": ["Night Ferry"]})
     button(anna, "Recently added 1").click()
     until(lambda: names(anna) == ["Night Ferry"])
-    assert (stage(anna), shelf(anna)) == ([], {})
+    assert shelf(anna) == {}
 
 
 def test_an_entry_is_marked(
@@ -913,7 +967,7 @@ def phone(visit: Visit, demo: Demo) -> Any:
 
 def test_a_phone_begins_with_games(phone: Any, demo: Demo) -> None:
     VIEWS["one_device"](phone, demo.address)
-    phone.locator(".sending").wait_for()
+    phone.locator(".lane").wait_for()
     assert phone.locator(".shelf").count() == 0
     first = phone.locator(".entries .entry").first.bounding_box()
     assert first["y"] < 320

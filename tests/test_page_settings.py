@@ -395,14 +395,14 @@ def test_each_tab_has_an_address_and_loads_what_it_shows_alone(anna: Any) -> Non
     assert tabs.all_text_contents() == ["You", "Devices", "People", "Files", "Server"]
     tabs.nth(1).focus()
     anna.keyboard.press("Enter")
-    see(anna, "There is no device yet.")
+    see(anna, "The consoles and SD cards that games are sent to.")
     assert tab_of(anna) == ("Devices", "settings/devices")
     assert focused(anna) == "Devices"
     tabs.nth(4).click()
     see(anna, f"catalogd {catalogd.__version__}")
     anna.go_back()
     anna.reload()
-    see(anna, "There is no device yet.")
+    see(anna, "The consoles and SD cards that games are sent to.")
     assert tab_of(anna) == ("Devices", "settings/devices")
     anna.go_back()
     see(anna, "this browser")
@@ -460,7 +460,11 @@ def test_settings_that_were_opened_in_an_outage_load_after_it(
     see(anna, "This could not be loaded. The server cannot be reached.")
     anna.context.set_offline(False)
     unfold_experts(anna)
-    for text in ("There is no device yet.", "Create address", "switch"):
+    for text in (
+        "The consoles and SD cards that games are sent to.",
+        "Create address",
+        "switch",
+    ):
         see(anna, text)
     assert button(anna, "Try again").count() == 0
 
@@ -563,7 +567,7 @@ def test_no_console_address_is_offered_before_the_old_one_is_known(
     calls: list[Any] = []
     anna.route("**/web/dir", lambda route: calls.append(route))
     anna.goto("#settings/devices")
-    see(anna, "There is no device yet.")
+    see(anna, "The consoles and SD cards that games are sent to.")
     assert button(anna, "Create address").count() == 0
     anna.goto("#queue")
     button(anna, "Add a device").click()

@@ -48,7 +48,7 @@ ROWS = """() => {
   const found = {};
   for (const row of document.querySelectorAll("main li:has(h3)")) {
     const mark = row.querySelector(".mark")?.textContent || "waiting";
-    const kind = row.matches(".sending") ? "sending" : mark;
+    const kind = row.matches(".lane") ? "sending" : mark;
     (found[kind] ||= []).push(row.querySelector("h3").textContent);
   }
   return found;
@@ -308,7 +308,7 @@ def test_a_failed_item_is_retried_and_replaces_a_file(
         see(ben, "Another file Paper Harbor.nsp is there.")
         until(lambda: said(anna) == {"Failed": ["Paper Harbor"]})
         assert other.read_bytes() == b"another file"
-        deed(ben, "Replace", "Paper Harbor").click()
+        button(ben, "Replace Paper Harbor").click()
         button(ben.get_by_role("dialog"), "Replace").click()
         house.check(ben, anna, Sent=["Paper Harbor"])
 

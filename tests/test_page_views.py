@@ -295,7 +295,7 @@ def test_what_stands_in_texts_from_right_to_left_reads_as_elsewhere(
     sign_in(page, demo.store, demo.address, "Robin")
     VIEWS["queue"](page, demo.address)
     page.evaluate(SPEAK, ["he", translation(mirrored, "rtl")])
-    text = page.locator(".sending").inner_text()
+    text = page.locator(".lane").inner_text()
     sizes = re.findall(r"\d[\d.]*\u2069?\s[kMG]B", text)
     assert sizes
     for size in sizes:

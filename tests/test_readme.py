@@ -189,8 +189,8 @@ def test_the_readme_tells_first_what_comes_first() -> None:
 def test_the_first_send_answers_what_the_sheet_asks_in_its_order() -> None:
     step = " ".join(README.partition("**3. ")[2].partition("**4. ")[0].split())
     words, asked = catalogd.WORDS, catalogd.WORDS["questions"]
-    shown = [words["addDevice"], words["next"], asked["name"], asked["owner"]]
-    shown += [words["findConsoles"], words["add"]]
+    shown = [words["addDevice"], words["add"], asked["name"], asked["owner"]]
+    shown += [words["done"], words["notFound"]]
     places = [step.find(f'"{text}"') for text in shown]
     assert -1 not in places and places == sorted(places)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import catalogd
 from browser import (
+    add_found,
     button,
     choose_computer,
     choose_program,
     choose_way,
     deed,
     fill_folder,
-    fill_name,
     see,
     set_library,
     unfold_experts,
@@ -43,7 +43,7 @@ def library(page: Any, address: str) -> None:
 
 def queue(page: Any, address: str) -> None:
     page.goto(f"{address}#queue")
-    page.locator(".sending").first.wait_for()
+    page.locator(".lane").first.wait_for()
 
 
 TABS = {  # of the settings, with a text in each
@@ -495,7 +495,7 @@ def view_add_device(page: Any, address: str) -> None:
     queue(page, address)
     page.goto(f"{address}#settings/devices")
     page.get_by_role("button", name="Add a device").click()
-    see(page, "How does it get there?")
+    button(page, "Not found?").wait_for()
 
 
 def view_add_device_lines(page: Any, address: str) -> None:
@@ -520,13 +520,7 @@ def view_add_console(page: Any, address: str) -> None:
     found = {"consoles": [place], "success": True}
     page.route("**/web/consoles", lambda route: route.fulfill(json=found))
     view_add_device(page, address)
-    choose_way(page, "catalogd sends it to the console")
-    choose_program(page, "sys-ftpd")
-    fill_name(page)
-    see(page, "Whose is it?")
-    button(page, "Next").click()
-    button(page, "Find consoles").click()
-    see(page, "192.168.1.20, port 5000")
+    see(page, "192.168.1.20:5000")
 
 
 def view_add_console_ready(page: Any, address: str) -> None:
@@ -534,8 +528,7 @@ def view_add_console_ready(page: Any, address: str) -> None:
     page.route("**/web/devices", lambda route: route.fulfill(json=posted))
     answer_devices(page, [device("Bedroom")])
     view_add_console(page, address)
-    page.get_by_label("Address of the console").fill("192.168.1.20")
-    page.get_by_role("button", name=exactly("Add")).click()
+    add_found(page, "sys-ftpd")
     see(page, "Send puts your games on Bedroom now.")
 
 
