@@ -59,6 +59,57 @@ RootLogin on
 </Anonymous>
 """
 
+# Sphaira's folder "install:" over the real engine: its names exist, it takes packages
+# while its menu is open, and a package that does not begin with "GOOD" closes the menu
+# once its last byte has been taken. See its ftpsrv_helper.cpp, release 1.0.6.
+INSTALL = r"""
+#define ftp_vfs_open disk_open
+#define ftp_vfs_close disk_close
+#define ftp_vfs_stat disk_stat
+#include "platform/unistd/vfs_unistd.c"
+#undef ftp_vfs_open
+#undef ftp_vfs_close
+#undef ftp_vfs_stat
+#include <errno.h>
+#include <string.h>
+
+static int is_closed, fd = -1;
+static char last[4096];
+
+static int installs(const char* path) { return !strncmp(path, "/install:/", 10); }
+
+static int refuse(int why) { errno = why; return -1; }
+
+int ftp_vfs_open(struct FtpVfsFile* f, const char* path, enum FtpVfsOpenMode mode) {
+    if (!installs(path)) return disk_open(f, path, mode);
+    const size_t size = strlen(path);
+    if (mode != FtpVfsOpenMode_WRITE || is_closed) return refuse(EACCES);
+    if (size < 4 || strcmp(path + size - 4, ".nsp")) return refuse(EINVAL);
+    if (!strcmp(last, path)) return refuse(EEXIST);
+    snprintf(last, sizeof(last), "%s", path);
+    return fd = disk_open(f, path, mode);
+}
+
+int ftp_vfs_close(struct FtpVfsFile* f) {
+    char head[4] = "";
+    const int ours = f->valid && f->fd == fd, rc = disk_close(f);
+    if (ours) {
+        const int again = open(last, O_RDONLY);
+        if (read(again, head, 4) != 4 || memcmp(head, "GOOD", 4)) is_closed = 1;
+        close(again);
+        fd = -1;
+    }
+    return rc;
+}
+
+int ftp_vfs_stat(const char* path, struct stat* st) {
+    if (!installs(path)) return disk_stat(path, st);
+    memset(st, 0, sizeof(*st));
+    st->st_mode = S_IFREG | 0644;
+    return 0;
+}
+"""
+
 
 def servers() -> pathlib.Path:
     return pathlib.Path(os.environ.get("FTP_SERVERS", "/"))
@@ -72,8 +123,9 @@ def find(program: str) -> str:
     pytest.skip(f"needs {program}, in the system or in FTP_SERVERS")
 
 
-def build(program: pathlib.Path) -> None:
-    """Build ftpsrv, without libraries."""
+def build(program: pathlib.Path, files: str = "") -> None:
+    """Build ftpsrv, without libraries.
+    :param files: source of what reads and writes files, in place of its own."""
     source = servers() / "ftpsrv" / "src"
     if not (source.is_dir() and shutil.which("gcc")):
         pytest.skip("needs the source of ftpsrv, in FTP_SERVERS, and gcc")
@@ -82,9 +134,11 @@ def build(program: pathlib.Path) -> None:
     options = [f"-D{name}=1" for name in FTPSRV_HAS.split()]
     options += [f'-DFTP_{name}_HEADER="{path}"' for name, path in headers.items()]
     options += ['-DFTPSRV_VERSION_HASH=""', '-DFTPSRV_VERSION_STR=""']
-    parts = [
-        f"{source / part}.c" for part in (*FTPSRV_PARTS, "platform/unistd/vfs_unistd")
-    ]
+    parts = [f"{source / part}.c" for part in FTPSRV_PARTS]
+    parts.append(str(at / "vfs_unistd.c"))
+    if files:
+        parts[-1] = f"{program}.c"
+        pathlib.Path(parts[-1]).write_text(files)
     command = ["gcc", "-w", "-O1", "-static", "-I", str(source), *options, *parts]
     if subprocess.run([*command, "-o", str(program)], capture_output=True).returncode:
         pytest.skip("ftpsrv cannot be built here")
@@ -119,6 +173,13 @@ def ftpsrv(folder: pathlib.Path, own: pathlib.Path, port: int) -> list[str]:
     return ["chroot", str(folder), "/ftpsrv", f"--port={port}", "--anon=1"]
 
 
+def sphaira(folder: pathlib.Path, own: pathlib.Path, port: int) -> list[str]:
+    """ftpsrv, with the folder that installs."""
+    (folder / "install:").mkdir()
+    build(folder / "ftpsrv", INSTALL)
+    return ["chroot", str(folder), "/ftpsrv", f"--port={port}", "--anon=1"]
+
+
 COMMANDS: dict[str, Callable[[pathlib.Path, pathlib.Path, int], list[str]]] = {
     "vsftpd": vsftpd,
     "proftpd": proftpd,
@@ -138,7 +199,7 @@ def running(name: str, folder: pathlib.Path, own: pathlib.Path) -> Iterator[str]
     """Serve a folder by this program, and yield its address.
     :param own: a folder for what the program needs."""
     port = free_port()
-    command = COMMANDS[name](folder, own, port)
+    command = {**COMMANDS, "sphaira": sphaira}[name](folder, own, port)
     libraries = os.pathsep.join(str(servers() / place) for place in LIBRARIES)
     env = {**os.environ, "LD_LIBRARY_PATH": libraries}
     with open(own / "log", "wb") as log:

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
+import ftpservers
 import send_to_switch
 from conftest import Home
 from consoles import FTPConsole, Origin, Request, when_sent
@@ -164,6 +165,26 @@ def test_a_name_that_was_taken_though_the_reply_was_lost_is_not_sent_again(
     console.before = {"NOOP": lambda: console.menu.taken.add("game.nsp")}
     send(home, console.url(""))
     assert home.item(item)["status"] == "completed"
+
+
+@pytest.mark.root
+def test_the_real_engine_tells_whether_it_was_installed(
+    home: Home, card: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    names = {"good.nsp": b"GOOD", "bad.nsp": b"EVIL", "later.nsp": b"GOOD"}
+    items = [home.queue(name, head + GAME) for name, head in names.items()]
+    (own := tmp_path / "own").mkdir()
+    with ftpservers.running("sphaira", card, own) as url:
+        sender = home.sender(f"{url}install:")
+        for _ in items:
+            with contextlib.suppress(send_to_switch.TargetOffline):
+                sender.send_next()
+    good, bad, later = map(home.item, items)
+    assert good["status"] == "completed"
+    assert bad["error"].startswith(CLOSED)
+    assert later["status"] == "pending"
+    assert (card / "install:" / "good.nsp").read_bytes() == b"GOOD" + GAME
+    assert not (card / "install:" / "later.nsp").exists()
 
 
 # Folders that are known by what they do
