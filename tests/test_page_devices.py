@@ -387,7 +387,7 @@ def test_the_details_tell_what_it_has_when_it_came_and_how_it_was_sent(
     anna.goto(f"#title/{entry}")
     facts = anna.get_by_role("dialog").locator(".has dd:not(:has(select))")
     see(anna.get_by_role("dialog"), "Not yet")
-    assert facts.all_text_contents() == ["link · 1 kB", "just now", "Not yet"]
+    assert facts.all_text_contents() == ["link · 1\xa0kB", "just now", "Not yet"]
     for each in (bedroom, attic):
         clock.now += 1
         store.queue.send(1, entry, each)
@@ -468,6 +468,8 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
     store.queue.send(1, add(store, "Night Ferry"))
     anna.goto("#queue")
     see(group(anna, "Attic"), "Paper Harbor")
+    see(group(anna, "Attic"), "Night Ferry")  # which no other device may take
+    add_device(store, "Den")
     see(group(anna, "Any device"), "Night Ferry")
 
 

@@ -811,7 +811,7 @@ def test_a_library_of_300_files_has_one_card_a_title(kim: Any, house: Demo) -> N
 
 def test_a_card_says_what_its_title_contains(kim: Any) -> None:
     meta = find(kim, "Alpine Echo").locator(".meta").inner_text()
-    assert re.fullmatch(r"\d+ kB · Update 4 · 3 add-ons", meta)
+    assert re.fullmatch(r"\d+\xa0kB · Update 4 · 3 add-ons", meta)
 
 
 def test_send_queues_the_game_its_newest_update_and_its_add_ons(
@@ -829,7 +829,7 @@ def test_beside_the_button_stands_what_it_will_send(kim: Any, house: Demo) -> No
     dialog = open_title(kim, "Alpine Echo")
     send = dialog.get_by_role("button", name="Send")
     what = dialog.locator(".send-bar .meta")
-    assert re.match(r"Game, update and 3 add-ons · \d+ kB", what.inner_text())
+    assert re.match(r"Game, update and 3 add-ons · \d+\xa0kB", what.inner_text())
     dialog.get_by_role("checkbox", name="Alpine Echo - Update 4").uncheck()
     assert what.inner_text().startswith("Game and 3 add-ons · ")
     dialog.get_by_role("checkbox", name="Alpine Echo - Update 3").check()
