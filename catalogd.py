@@ -11969,7 +11969,9 @@ button.link {
     padding: 0 .35rem; border-radius: var(--radius-full); background: #000b;
     font-size: .6875rem;
   }
-  #app:has(> .uploads) > .toasts { bottom: calc(7.75rem + env(safe-area-inset-bottom)); }
+  #app:has(> .uploads) > .toasts {
+    bottom: calc(7.75rem + env(safe-area-inset-bottom));
+  }
   :has(.selection) > .toasts { top: 4.5rem; bottom: auto; }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
   .sheet .toast:last-child { margin-bottom: .5rem; }
