@@ -24,6 +24,7 @@ EXEMPT = {
     "POST /web/consoles": "asks each host of the network",
     "POST /web/backup/file": "sends a file",
     "POST /web/scan": "scans",
+    "POST /web/ages": "writes a row for each of 10,000 titles, for admins alone",
     "POST /web/check/scan": "scans",
 }
 PATTERNS = {  # texts of any length
