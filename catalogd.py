@@ -11218,7 +11218,7 @@ input[type="checkbox"] {
   font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
 }
 .shelves { display: flex; gap: 2rem; padding-top: .75rem; }
-.shelf { --cover: 3.5rem; flex: 0 1 auto; min-width: min(22rem, 100%); }
+.shelf { --cover: 3.5rem; --lines: 2; flex: 0 1 auto; min-width: min(22rem, 100%); }
 .shelf h2 { margin-bottom: .4rem; font-size: 1rem; }
 .shelf ul { display: flex; gap: 1rem; overflow-x: auto; scrollbar-width: none; }
 .shelf .entry {

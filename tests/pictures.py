@@ -143,7 +143,7 @@ def film_of_a_send(browser: Any) -> None:
             film = Film(page, folder)
             film.shoot(1.2)
             film.tap(button(page.locator(".entries"), SHOWN).first)
-            page.locator(".toast").first.wait_for()
+            page.locator(".dock").first.wait_for()
             film.shoot(1)
             for percent in range(5, 100, 5):
                 report(store, robin, device, {"progress_percent": percent})
