@@ -752,6 +752,7 @@ PROGRESS = {
 CANCEL = {"freed": Field(bool)}  # only what waits for a choice
 MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
 OFFER = {"queue_item_ids": Field(list, required=True), "client": PROGRESS["client"]}
+ON_CONSOLE = {"parts": Field(list, required=True)}  # each "TITLE_ID NUMBER"
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True, max_length=64)}
 LOGIN["password"] = Field(str, required=True, max_length=4096)
@@ -2325,7 +2326,8 @@ CREATE TABLE keys (
     address TEXT NOT NULL DEFAULT '',  -- of the console, if this server serves it
     user TEXT NOT NULL DEFAULT '',     -- of the FTP server at that address
     password TEXT NOT NULL DEFAULT '', -- of that user, in plain text
-    paused_by TEXT                     -- an account, '': a command, NULL: not paused
+    paused_by TEXT,                    -- an account, '': a command, NULL: not paused
+    listed_at TEXT                     -- when its console told what is on_console
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -2577,6 +2579,14 @@ CREATE TABLE sent (                    -- outlives the queue's items
     sent_at TEXT NOT NULL,             -- when it was completed last
     PRIMARY KEY (entry, account, version, device)
 ) STRICT;
+
+CREATE TABLE on_console (              -- of titles of the library, by the last list
+    device TEXT NOT NULL REFERENCES keys ON DELETE CASCADE,
+    title TEXT NOT NULL,               -- base_id
+    title_id TEXT NOT NULL,
+    number INTEGER NOT NULL,           -- of the version
+    PRIMARY KEY (device, title_id)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE addresses (
     digest BLOB PRIMARY KEY,           -- hash_token of the token in the address
@@ -5131,6 +5141,20 @@ class Clients:
         )
         return [item["value"] for item in ended]
 
+    def take_list(self, device: str, parts: Mapping[str, tuple[str, int]]) -> None:
+        """Take what the console of a device has, in place of what it had.
+
+        :param parts: title and number of the version, by title id.
+        """
+        listed = [(device, title, id, number) for id, (title, number) in parts.items()]
+        with self.database.writing() as db:
+            sql = "UPDATE keys SET listed_at = ? WHERE id = ?"
+            db.execute(sql, (self.database.time(), device))
+            db.execute("DELETE FROM on_console WHERE device = ?", (device,))
+            sql = "INSERT INTO on_console SELECT ?1, ?2, ?3, ?4"
+            sql += " WHERE EXISTS (SELECT 1 FROM held WHERE title = ?2)"
+            db.executemany(sql, listed)
+
     def report(self, account: int, item: str, report: Row) -> str:
         """Take a client's report, and return the item's status after it. The first key
         that reports on an item owns it until it ends or is stale.
@@ -5379,14 +5403,32 @@ class Queue:
             " ORDER BY sent_at, entry, sent.version",
             {"account": account},
         )
+        parts += self._on_consoles(account)
         return [{**part, "contents": json.loads(part["contents"])} for part in parts]
 
+    def _on_consoles(self, account: int) -> list[Row]:
+        """Return what the consoles of such devices have listed last, each in one row
+        that `is_listed`, of no entry and of nobody: of titles that the account sees."""
+        return self.database.rows(
+            "SELECT '' AS entry, '' AS version, 1 AS is_listed, id AS device,"
+            " '' AS account, listed_at AS sent_at, ("
+            "SELECT json_group_array(json_array(title_id, number)) FROM on_console"
+            " WHERE device = keys.id AND EXISTS (SELECT 1 FROM held"
+            " JOIN parts ON parts.id = entry WHERE held.title = on_console.title"
+            f" AND {SEEN_BY})) AS contents FROM keys WHERE listed_at NOT NULL"
+            f" AND (account = :account OR shared AND {VIEWER} = {EVERYTHING})"
+            " ORDER BY id",
+            {"account": account},
+        )
+
     def sent_version(self) -> str:
-        """Return a text that changes when anything was sent, or is forgotten."""
+        """Return a text that changes when anything was sent, listed or forgotten."""
         # SQLite may give the number of the last row again, when that was dropped.
         last = "SELECT rowid || entry || '-' || account || device || sent_at FROM sent"
         last += " ORDER BY rowid DESC LIMIT 1"
-        sql = f"SELECT count(*) || '-' || coalesce(({last}), '') FROM sent"
+        listed = "SELECT group_concat(id || listed_at) FROM keys"
+        sql = f"SELECT count(*) || '-' || coalesce(({last}), '')"
+        sql += f" || coalesce(({listed}), '') FROM sent"
         return str(self.database.value(sql))
 
     # An admin may also do these with items for shared devices.
@@ -10311,6 +10353,17 @@ class QueueCalls(Calls):
         counted = {"attempts": self.clients.attempts(item)} if is_attempt(body) else {}
         return {"message": f"The item is {status}.", **counted}
 
+    @route("POST /api/on-console", access="key", fields=ON_CONSOLE)
+    def on_console(self, caller: Caller, body: dict[str, list[str]]) -> None:
+        """Take what the console behind a device lists of its titles; other texts are
+        passed over."""
+        parts: dict[str, tuple[str, int]] = {}
+        for text in body["parts"]:
+            if part := re.fullmatch("([0-9A-F]{16}) ([0-9]{1,10})", text):
+                base = title_facts(part[1]).get("base_id")
+                parts |= {part[1]: (base, int(part[2]))} if base else {}
+        self.clients.take_list(caller.credential, parts)
+
     @route("GET /web/changes", access="session")
     def changes(self, caller: Caller) -> bottle.HTTPResponse:
         """Return the parts of what the page shows that differ from those in the answer
@@ -12291,6 +12344,8 @@ WORDS = {
         "newer": "update",
     },
     "sentAt": "sent {time}",
+    "thereAt": "on the console, read {time}",
+    "updateThere": "update there: {there}, here: {here}",
     "sentAtBy": "sent {time} by {name}",
     "sentBy": "by {name}",
     "sentByYou": "by you",
@@ -12354,6 +12409,7 @@ WORDS = {
     "fields": {
         "contents": "Contents",
         "sent": "Sent",
+        "consoles": "On consoles",
         "age": "For children",
         "size": "Size",
         "title_id": "Title ID",
@@ -12897,9 +12953,9 @@ JS = r""""use strict";
  * `device` null where any client of the account may take it */
 /** @typedef {{
  *   entry: string, version: string, contents: [string, number][],
- *   device: string | null, account: string, sent_at: string,
+ *   device: string | null, account: string, sent_at: string, is_listed?: number,
  * }} Delivery of an entry, with title id and number of each content that has one;
- * clearing the queue does not change it */
+ * clearing the queue does not change it. Or, of no entry, what a console has listed */
 /** @typedef {Coded & {
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
@@ -14684,7 +14740,10 @@ function statusOfPart(part, {sent, items, queueing}) {
   if (item && isOpen(item)) return item.status;
   if (queueing.has(part.id)) return "queueing";
   if (item?.status === "failed") return "failed";
-  return deliveryOf(part, sent) || item?.status === "completed" ? "completed" : "";
+  const listedAt = sent.get("")?.sent_at || "";
+  const isGone = contentsIn(part).length > 0 && (item?.ended_at || "") < listedAt;
+  const isSent = item?.status === "completed" && !isGone;
+  return deliveryOf(part, sent) || isSent ? "completed" : "";
 }
 
 /** Whether the library has a newer base or update than was sent.
@@ -14821,12 +14880,16 @@ function versionKey(id, version = "") {
 }
 
 /** What was sent to a device, or by the account, by the entry's id, by that of each
- * content (the newest), and by the `versionKey` of both. */
+ * content (the newest), and by the `versionKey` of both. Of contents, the last list of
+ * the console counts, and what was sent after it. */
 const deliveriesTo = memo(
   /** @param {Delivery[]} deliveries */
   (deliveries, device) => {
     const sent = new Map();
-    for (const delivery of deliveries)
+    const listed = deliveries.find(each => each.is_listed && each.device === device);
+    const isOver = ({contents, sent_at: time}) =>
+      listed && contents.length > 0 && time < listed.sent_at;
+    for (const delivery of deliveries.filter(each => !isOver(each)))
       if (!device || [device, null].includes(delivery.device)) {
         sent
           .set(delivery.entry, delivery)
@@ -16591,14 +16654,47 @@ function titleFacts(/** @type {Title} */ title) {
     const facts = [toDevice(delivery.device), formatAge(delivery.sent_at), by];
     return h.div(null, joinFacts(facts));
   });
+  const consoles = listsOf(title).map(text => h.div(null, text));
   return [
     ["contents", partsText(fewest(parts.filter(isCurrent)))],
     ["added", formatAge(parts[0].created_at)],
     ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
+    ...(consoles.length ? [["consoles", consoles]] : []),
     ...(isKnown
       ? [["age", [renderAgeMenu([title], ageOf(id)), formerAge(title)]]]
       : []),
   ];
+}
+
+/** What consoles have listed of a title, a line for each, with when that was read.
+ * @param {Title} title */
+function listsOf({parts}) {
+  const here = new Map(
+    parts.flatMap(contentsIn).map(({id, kind, number}) => [id, {kind, number}]),
+  );
+  const newest = levelOf([...here.values()]);
+  return state.sent
+    .filter(({is_listed: isListed}) => isListed)
+    .map(({device, contents, sent_at: time}) => {
+      const there = contents.filter(([id]) => here.has(id));
+      if (!there.length) return "";
+      const level = levelOf(
+        there.map(([id, number]) => ({kind: here.get(id)?.kind, number})),
+      );
+      const name = state.devices?.find(({id}) => id === device)?.name || "";
+      const isOlder = level < newest && WORDS.updateThere(level, newest);
+      return joinFacts([name, isOlder, WORDS.thereAt(formatAge(time))]);
+    })
+    .filter(Boolean);
+}
+
+/** The newest update among contents, as people count them.
+ * @param {{kind?: string, number: number}[]} contents */
+function levelOf(contents) {
+  const levels = contents
+    .filter(({kind}) => kind !== "add-on")
+    .map(each => each.number);
+  return Math.floor(Math.max(0, ...levels) / 65536);
 }
 
 /** The ids of the parts that the button sends: those that people ticked, or else those
@@ -16704,6 +16800,7 @@ function renderPartChoice(title, part) {
 /** When something was sent and, if by somebody else, by whom. */
 function sentText(/** @type {Delivery} */ delivery) {
   const time = formatAge(delivery.sent_at);
+  if (delivery.is_listed) return WORDS.thereAt(time);
   return isSelf(delivery) ? WORDS.sentAt(time) : WORDS.sentAtBy(time, delivery.account);
 }
 

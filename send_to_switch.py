@@ -755,6 +755,7 @@ def read_part(name: str, facts: dict[str, Any]) -> Part:
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024  # for a queue of 100,000 items
 QUEUE_PATH = "/api/send-queue"
+ON_CONSOLE_PATH = "/api/on-console"
 MAX_ASKED = 50  # items of unfinished files in one call
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # reasons of ssl.SSLError
@@ -2899,12 +2900,20 @@ class Transfer:
 MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
 UNDO_SECONDS = 30.0  # for which cancelling can be undone; the page offers it for 10
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
+INSTALLED_SECONDS = 600.0  # between two looks at what is on a console
+MAX_CONSOLE_TITLES = 5000
+GAMES_FOLDER = "/games:"
+CONSOLE_TITLE = re.compile(r"\[([0-9A-F]{16})\]$")
+CONSOLE_PART = re.compile(r"\[([0-9A-F]{16})\]\[v([0-9]{1,10})\]\[[A-Z]+\]\.nsp$")
 
 
 class Pace:
     """How often a sender looks at its queue and at its target."""
 
     check_seconds = CHECK_SECONDS  # between two looks at the target
+
+    def __init__(self) -> None:
+        self.idle = Progress(Screen())  # of what ends when the server tells something
 
     def wait(self, wanted: float) -> None:
         """Wait for the next look: as many seconds as the sender wants."""
@@ -2917,7 +2926,7 @@ class ToldPace(Pace):
     whatever the sender wants."""
 
     def __init__(self) -> None:
-        self.idle = Progress(Screen())  # of what ends when the server tells something
+        super().__init__()
         self._told = threading.Event()
         self._often_until = -math.inf
 
@@ -2938,9 +2947,56 @@ class ToldPace(Pace):
         self.idle.cancel(Cancelled("The console is wanted."))
 
 
+class Installed:
+    """Tells the server what Sphaira lists of the titles that are installed: in its
+    folder "games:" one for each, "NAME [ID]", with a file for each part in it, such as
+    "NAME [1.2.0][ID][v65536][UPD].nsp". Other programs have no such folder: of those
+    it is not known. Source: devoptab_game.cpp of Sphaira 1.0.6."""
+
+    def __init__(self, target: FTPDisk, server: Server) -> None:
+        self.target, self.server = target, server
+        self._titles: list[Listed] = []  # at the last time
+
+    def forget(self) -> None:
+        """Read it anew: the console may have been away."""
+        self._titles = []
+
+    def look(self, progress: Progress) -> None:
+        """:raises Problem: it cannot be read or told."""
+        with contextlib.closing(self.target):
+            self.target.connect()
+            titles = self.target.list(GAMES_FOLDER, progress)
+            if not titles or titles == self._titles:
+                return
+            if len(titles) > MAX_CONSOLE_TITLES:
+                raise Failed("saves_many")
+            parts = [
+                part
+                for name in self._wanted(titles)
+                for part in self._parts(name, progress)
+            ]
+        self.server.call("POST", ON_CONSOLE_PATH, {"parts": sorted({*parts})})
+        self._titles = titles
+
+    def _wanted(self, titles: Sequence[Listed]) -> list[str]:
+        """Return the folders of the titles that the library has."""
+        entries = self.server.call("GET", "/api/list")["entries"]
+        known = {entry.get("metadata", {}).get("base_id") for entry in entries}
+        names = [(CONSOLE_TITLE.search(title.name), title.name) for title in titles]
+        return [name for found, name in names if found and found[1] in known]
+
+    def _parts(self, name: str, progress: Progress) -> Iterator[str]:
+        """Yield id and version of each part, such as "0100000000010800 65536"."""
+        for file in self.target.list(f"{GAMES_FOLDER}/{name}", progress):
+            if part := CONSOLE_PART.search(file.name):
+                yield f"{part[1]} {part[2]}"
+
+
 class Watch:
     """The target while nothing is sent: whether it is ready, what is left there of
-    files that nobody wants any more, and the saves on it."""
+    files that nobody wants any more, what is installed, and the saves on it."""
+
+    installed: Installed | None = None
 
     def __init__(
         self, target: Target, state: State, screen: Screen, pace: Pace, saves: Any
@@ -2950,7 +3006,7 @@ class Watch:
         self.saves: Saves | None = saves
         self.readiness: Problem | None = None  # "ready", or why not, None: not known
         self._checked = -math.inf  # when that was, by time.monotonic()
-        self._saves_due = -math.inf
+        self._saves_due = self._installed_due = -math.inf
         self._stopped_at: dict[str, float] = {}  # by name
 
     def look(self, after: str = "") -> None:
@@ -2975,7 +3031,10 @@ class Watch:
         try:
             self.state.save()  # what a failing disk did not take
             self.readiness = Problem(self.target.check_ready(self.state))
-            self._saves_due = self._saves_due if was_ready else -math.inf
+            if not was_ready:
+                self._saves_due = self._installed_due = -math.inf
+                if self.installed:
+                    self.installed.forget()
         except TargetOffline as problem:
             self.readiness = problem
             raise
@@ -2987,6 +3046,22 @@ class Watch:
             with contextlib.suppress(Cancelled):  # then it is due again at once
                 self.saves.look(self.screen.tell)
                 self._saves_due = time.monotonic() + SAVES_SECONDS
+
+    def read_installed(self) -> None:
+        """Tell the server what is on a console that is ready, if that is due."""
+        is_due = time.monotonic() >= self._installed_due
+        if self.installed and is_due and str(self.readiness) == READY:
+            with contextlib.suppress(Cancelled):  # then it is due again at once
+                self._read_installed(self.installed)
+                self._installed_due = time.monotonic() + INSTALLED_SECONDS
+
+    def _read_installed(self, installed: Installed) -> None:
+        progress = self.pace.idle
+        try:
+            installed.look(progress)
+        except Problem as problem:
+            progress.check()
+            self.screen.say(f"What is on the console is not known: {problem}")
 
     def stop(self, item: Item, name: str) -> None:
         """Note that an item was cancelled. What the target has of it stays for now."""
@@ -3353,6 +3428,8 @@ class Sender:
         self.server, self.target, self.state = server, target, state
         self.screen, self.pace = screen or Screen(), pace or Pace()
         self.watch = Watch(target, state, self.screen, self.pace, saves)
+        if isinstance(target, FTPDisk):
+            self.watch.installed = Installed(target, server)
         self.reports = Reports(server, self.watch)
         self._offers = Offers(server, self.reports)
         # Items that wait behind the others, since the target took none of them in
@@ -3381,6 +3458,7 @@ class Sender:
                 self.watch.remove_stopped()
                 return
             if not has_sent:
+                self.watch.read_installed()
                 self.watch.copy_saves()
                 self.screen.say("Waiting for queue items.")
                 self.pace.wait(POLL_SECONDS)

@@ -37,7 +37,7 @@ PLAIN = {  # those that name nothing of the library
     *("progress_percent", "bytes_transferred", "transfer_speed", "error_message"),
     *("client", "release", "offered", "key", "own_password", "base", "digest"),
     *("ending", "token", "paused", "undo", "language", "volume", "freed"),
-    *("error_code", "error_arguments", "bytes_kept"),
+    *("error_code", "error_arguments", "bytes_kept", "parts"),
 }
 VALUES = {"before": "2000-01-01T00:00:00", "status": "failed", "way": "retry"}
 VALUES |= {"base": "/dir", "name": "remote"}

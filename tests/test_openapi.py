@@ -283,6 +283,7 @@ def test_every_answer_is_described_and_every_description_is_answered(
     [of_link] = client.call("GET", "/api/send-queue").json["queue"]
     report = {"queue_item_id": of_link["queue_item_id"], "status": "processing"}
     client.call("POST", "/api/send-queue/progress", report)
+    client.call("POST", "/api/on-console", {"parts": ["0100AAAABBBB0000 0"]})
     store.database.write("UPDATE entries SET size = 0 WHERE id = ?", (entry,))
     client.call("POST", "/api/send-to-switch", {"entry_id": entry})
     foreign(client)

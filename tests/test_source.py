@@ -228,6 +228,7 @@ POST   /api/send-to-switch               key or session
 GET    /api/send-queue                   key
 POST   /api/send-queue/progress          key
 POST   /api/send-queue/update            key
+POST   /api/on-console                   key
 POST   /api/send-queue/addresses         key
 GET    /api/send-queue/addresses         key
 POST   /api/auth/login                   open
