@@ -1382,6 +1382,8 @@ HIDDEN = (".", "~")  # starts of names that are passed over: ".Trash-1000" too
 BINS = {  # folders in which systems keep what was deleted or is theirs, in lower case
     *("$recycle.bin", "system volume information", "lost+found"),
     *("#recycle", "@recycle", "@eadir"),  # of Synology and QNAP
+    *("#snapshot", "@recently-snapshot"),  # older states of all files, of the same
+    "network trash folder",  # of AppleShare and netatalk
 }
 UNFINISHED = ("part", "tmp", "crdownload")  # extensions that are never listed
 TICKET = re.compile(r"([0-9a-f]{16})[0-9a-f]{16}\.tik", re.IGNORECASE)
@@ -2863,11 +2865,12 @@ WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN
 # a scan where others are of it: nobody gave them an age. A content that was not read
 # before has what its entry was given.
 MEET_AGES = """
-WITH entry AS MATERIALIZED (  -- the others are looked up of these alone
-    SELECT id, title, sample, iif(title = id, sample, title) AS new, age FROM (
-        SELECT value ->> 'id' AS id, value ->> 'title' AS title,
-            value ->> 'sample' AS sample FROM json_each(?)
-    ) AS given JOIN ages ON ages.subject IN (
+WITH given AS MATERIALIZED (
+    SELECT value ->> 'id' AS id, value ->> 'title' AS title,
+        value ->> 'sample' AS sample FROM json_each(?)
+), entry AS MATERIALIZED (  -- the others are looked up of these alone
+    SELECT id, title, sample, iif(title = id, sample, title) AS new, age FROM given
+    JOIN ages ON ages.subject IN (
         sample, (SELECT id FROM entries WHERE id = given.id AND sample IS NULL)
     ) WHERE ages.subject != new
 )
@@ -2881,6 +2884,9 @@ FOUND_BY_SCAN = MEET_AGES.format(
     ) AND (new IN (SELECT subject FROM ages) OR NOT EXISTS (
         SELECT 1 FROM entries AS other WHERE other.title = entry.title
         AND other.id != entry.id
+    ) AND NOT EXISTS (
+        SELECT 1 FROM given AS other WHERE other.title = entry.title
+        AND coalesce(other.sample, other.id) NOT IN (SELECT subject FROM ages)
     ))""",
     "UPDATE SET age = excluded.age WHERE excluded.age > age",
 )

@@ -1155,3 +1155,21 @@ def test_each_statement_asks_who_sees_it(
         for text in statements
         if "seen_from" not in text and not text.startswith(tuple(UNASKED))
     ]
+
+
+def test_parts_that_turn_out_to_be_of_one_title_are_undecided_if_one_of_them_was(
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an upgrade reads the ids of both at once."""
+    entries = scanner.store.entries
+    monkeypatch.setattr(catalogd, "title_facts", lambda title_id: {})
+    for number in ("0000", "0800"):
+        library.add(f"A [0400AAAABBBB{number}].nsp")
+    scanner.scan()
+    base, _ = entries.files()
+    entries.set_ages([base.id], 7)
+    monkeypatch.undo()
+    with entries.changing() as db:
+        catalogd.change_entries(db, {row.id: {} for row in entries.files()})
+    assert json.loads(entries.list_json(16)) == []
+    assert entries.former_ages()["0400AAAABBBB0000"]["age"] == 7
