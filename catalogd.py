@@ -1689,8 +1689,8 @@ def file_facts(path: str, file: io.FileIO, size: int) -> dict[str, Any]:
     versions, count = header.pop("contents", {}), header.pop("count", 0)
     if versions or count:
         facts = joined_facts(facts, versions, count)
-    ids = (part["title_id"] for part in facts.get("contents", ()))
-    if len({title_facts(title_id).get("base_id") for title_id in ids}) > 1:
+    ids = [part["title_id"] for part in facts.get("contents", ())]
+    if ids and len({title_facts(title_id).get("base_id") for title_id in ids}) > 1:
         for fact in ("name", "author", "icon"):  # are those of one game of several
             header.pop(fact, None)
     facts |= header | ({} if size else {"complete": False})
@@ -1725,6 +1725,8 @@ def named_contents(named: Mapping[str, Any]) -> list[dict[str, Any]]:
 def cartridge_contents(named: Mapping[str, Any]) -> dict[str, Any]:
     """Return the contents that the name of a cartridge tells: the version of a game,
     unless it is 0, is that of an update beside it. Source: nxdumptool."""
+    if named["version"] in ("", "0") and "contents" not in named:
+        return {}
     parts = []
     for part in named_contents(named):
         if part["kind"] == "base" and int(part["version"] or 0):
@@ -1743,6 +1745,9 @@ def joined_facts(
     :param versions: the header's contents by title id, "" where no version is known.
     :param count: of all contents by the header, 0 where that is not known.
     """
+    is_told = [*versions.items()] == [(named.get("title_id"), "")]
+    if is_told and count <= 1 and "contents" not in named:
+        return {**named}
     by_name = {part["title_id"]: part for part in named_contents(named)}
     parts = {}
     for title_id, version in versions.items():
@@ -1893,9 +1898,10 @@ def package_facts(window: Window, files: Sequence[Member]) -> dict[str, Any]:
     for file in files:
         if ticket := TICKET.fullmatch(file.name):
             versions.setdefault(ticket[1].upper(), "")
-        with contextlib.suppress(EOFError):
-            versions |= document_version(window, file)
-            facts = shown_facts(window, file, facts)
+        elif file.name.endswith((".xml", ".jpg")):
+            with contextlib.suppress(EOFError):
+                versions |= document_version(window, file)
+                facts = shown_facts(window, file, facts)
     games = {one: versions[one] for one in versions if int(one, 16) >= FIRST_ID}
     count = sum(file.name.endswith(".cnmt.nca") for file in files)
     return facts | {"contents": games, "count": count}
@@ -2887,6 +2893,7 @@ FOUND_BY_SCAN = MEET_AGES.format(
     ) AND NOT EXISTS (
         SELECT 1 FROM given AS other WHERE other.title = entry.title
         AND coalesce(other.sample, other.id) NOT IN (SELECT subject FROM ages)
+        AND other.id != entry.id
     ))""",
     "UPDATE SET age = excluded.age WHERE excluded.age > age",
 )

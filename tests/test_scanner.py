@@ -705,7 +705,7 @@ def test_one_line_of_the_log_tells_that_names_with_a_tilde_are_passed_over(
 
 BINS = (
     *("$RECYCLE.BIN", "$Recycle.Bin", "System Volume Information", "lost+found"),
-    *("#recycle", "@Recycle", "@eaDir", ".Trash-1000"),
+    *("#recycle", "@Recycle", "@eaDir", ".Trash-1000", "#snapshot"),
 )
 
 
