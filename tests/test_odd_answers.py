@@ -114,7 +114,9 @@ class Script:
     def answer(self, command: str, name: str) -> str:
         self.counts[command] = number = self.counts.get(command, -1) + 1
         for odd, at, reply in self.replies:
-            if (odd, at) == (command, number):
+            # A rename that is told and not done would be believed.
+            is_lie = command == "RNTO" and reply.startswith("2")
+            if (odd, at) == (command, number) and not is_lie:
                 return reply
         return ""
 
