@@ -13506,8 +13506,9 @@ function toggleMenu({target, defaultPrevented}) {
   hideMenu(open);
   const opener = target.closest("[popovertarget]");
   if (!opener || opener.nextElementSibling === open) return;
-  opener.nextElementSibling.hidden = false;
-  opener.nextElementSibling.scrollIntoView({block: "nearest"});
+  const menu = opener.nextElementSibling;
+  menu.hidden = false;
+  requestAnimationFrame(() => menu.scrollIntoView({block: "nearest"})); // once drawn
   opener.setAttribute("aria-expanded", "true");
 }
 
