@@ -12114,8 +12114,6 @@ button.link {
   .option :checked { appearance: none; border: 3px solid var(--accent); }
   .option :is(:checked, :focus-visible) { background: none; opacity: 1; }
   .to-device:focus-within { outline: 3px solid var(--accent); outline-offset: 2px; }
-  .sending { flex-wrap: wrap; }
-  .sending > .item-text > .progress { grid-column: 1; }
   .toasts { bottom: 11rem; }
 }
 

@@ -129,6 +129,7 @@ def visit_settings(tab: Tab) -> None:
 def add_another_device(tab: Tab) -> None:
     tab.click("Devices", "a")
     tab.click("Add a device", "button")
+    tab.click("Not found?", "button")
     tab.click("A computer with the SD card in it", "input")
     tab.click("SD card or folder", "input")
     tab.fill("Which folder on that computer", "/media/card")
