@@ -17516,11 +17516,10 @@ const MAX_LANES = 3; // in the dock of a wide window
  * player of a music app, nothing else moves when one begins or ends. The queue has the
  * lanes itself. */
 function renderDock() {
-  const isOnTop = layerOnTop() === "page";
-  const notes = isOnTop
-    ? state.toasts.filter(each => isOfDock(each) && !each.isOld)
-    : [];
   const rows = state.view === "queue" ? [] : openRows().filter(isSending);
+  const inLanes = rows.map(noteOf);
+  const isShown = each => isOfDock(each) && !each.isOld && !inLanes.includes(each);
+  const notes = layerOnTop() === "page" ? state.toasts.filter(isShown) : [];
   const most = Math.max(0, (isWide() ? MAX_LANES : 1) - notes.length);
   const left = rows.length - most;
   const more = {
@@ -17572,13 +17571,17 @@ function renderNote(/** @type {Toast} */ {id, text, names, actions}) {
   );
 }
 
-/** The undo of the send that a row is of, and of no other row. */
-function undoOf(/** @type {QueueRow} */ {items}) {
+/** The toast of the send that a row is of, and of no other title. */
+function noteOf(/** @type {QueueRow} */ {items}) {
   const id = findTitle(items[0].title)?.id || "";
   const isOf = ({names}) => id in names && Object.keys(names).length === 1;
-  const sent = state.toasts.filter(each => each.isOld && isOfDock(each)).find(isOf);
-  const undo = sent?.actions.find(({label}) => label === WORDS.undo);
-  return sent && undo && (() => (dismiss(sent.id), undo.act()));
+  return state.toasts.filter(isOfDock).find(isOf);
+}
+
+function renderUndo(/** @type {Toast} */ {id, actions}) {
+  const undo = actions.find(({label}) => label === WORDS.undo);
+  const act = () => (dismiss(id), undo?.act());
+  return h.div("lane-buttons", undo && button(WORDS.undo, act, {class: "plain"}));
 }
 
 function renderLaneHead(/** @type {Device} */ device) {
@@ -17595,7 +17598,7 @@ function renderLane(row, isQueue) {
   const place = !isQueue && device && deviceName(device);
   const facts = isQueue ? progressFacts : figures => ["", leftText(figures)];
   const text = () => joinFacts([place, ...facts(figuresOf(row)).slice(1)]);
-  const undo = !isQueue && undoOf(row);
+  const note = isQueue ? undefined : noteOf(row);
   const link = h.a({class: "entry-name", href: "#queue", title: WORDS.queue}, name);
   return h.li(
     {class: "lane", key: row.key},
@@ -17615,7 +17618,7 @@ function renderLane(row, isQueue) {
     ),
     live(() => renderProgress(figuresOf(row))),
     isQueue && h.div("lane-buttons", renderRowButtons(row)),
-    undo && h.div("lane-buttons", button(WORDS.undo, undo, {class: "plain"})),
+    note && renderUndo(note),
     isQueue && renderRowParts(row),
   );
 }
