@@ -2339,7 +2339,10 @@ def test_a_later_store_gives_the_same_answers_when_it_is_upgraded(
         )
         pages = json.loads(entries.list_json(catalogd.EVERYTHING, for_page=True))
         assert pages == by_name(answers["page"])
-        assert by_name(entries.tidy()) == by_name(answers["tidy"])
+        tidy = entries.tidy()
+        for file in tidy:  # which older ones did not tell
+            del file["format"], file["missing"]
+        assert by_name(tidy) == by_name(answers["tidy"])
         checksums = sorted(answers["checksums"], key=operator.itemgetter(1))
         assert [[*row[:6]] for row in entries.served_files()] == checksums
         for entry, told in answers["files"].items():
