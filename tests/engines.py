@@ -102,8 +102,8 @@ class Tab:
         return found
 
     def text(self) -> str:
-        """Return what is shown."""
-        return str(self.evaluate("document.body.innerText"))
+        """Return what is shown, with plain spaces."""
+        return str(self.evaluate("document.body.innerText")).replace("\xa0", " ")
 
     def see(self, text: str) -> None:
         until(lambda: text in self.text())

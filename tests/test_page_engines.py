@@ -55,7 +55,7 @@ def test_a_household_finds_sends_and_sets_up_in_every_engine(
     key: str,
 ) -> None:
     for name in GAMES:
-        library.add(f"{name}.nsp", name.encode() * 100)
+        library.add(f"{name}.nsp", name.encode().ljust(1000))
     scanner.scan()
     device = add_device(store, "Attic")
     store.accounts.add("Kim", catalogd.hash_password(PASSWORD), age=7)
@@ -93,8 +93,8 @@ def watch_and_cancel(tab: Tab, store: catalogd.Store, device: str) -> None:
     tab.click("Queue", "a")
     item = store.queue.items(1)[0]["id"]
     for percent in (40, 60):
-        report(store, item, percent, key=device)
-        tab.see(f"{percent}\xa0%")
+        report(store, item, percent, speed=1, key=device)  # or the page goes on
+        tab.see(f"{percent} %")
     tab.click("Cancel Lantern Keepers", "button")
     tab.see("Lantern Keepers was cancelled.")
     until(lambda: waiting(store) == ["Paper Harbor"])
