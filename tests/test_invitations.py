@@ -52,7 +52,10 @@ def names(store: catalogd.Store) -> list[str]:
     [
         ({}, {"admin": False}),
         ({"age": 7}, {"admin": False, "age": 7}),
-        ({"admin": True, "age": None, **OWN}, {"admin": True}),
+        (
+            {"admin": True, "age": None, **OWN},
+            {"admin": True, "settings": "catalogd.ini"},
+        ),
     ],
 )
 def test_whoever_is_invited_chooses_name_and_password_and_is_signed_in(

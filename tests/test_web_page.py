@@ -130,7 +130,7 @@ def test_a_member_becomes_an_admin(
 ) -> None:
     ben = accounts(signed_in)["ben"]["id"]
     signed_in.post_json(f"/web/accounts/{ben}", {"admin": True, **OWN})
-    assert member.get("/web/me").json["account"] == {"name": "ben", "admin": True}
+    assert member.get("/web/me").json["account"]["admin"]
 
 
 def test_the_last_admin_cannot_be_demoted(
@@ -320,7 +320,7 @@ def test_the_page_is_told_what_has_changed_alone(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     first = signed_in.get("/web/changes")
-    parts = {"queue", "devices", "scan", "sent", "entries", "ages"}
+    parts = {"account", "queue", "devices", "scan", "sent", "entries", "ages"}
     assert first.json.keys() == {"success", *parts}
     assert first.headers["Cache-Control"] == "no-store"
     store.entries.add_link("http://x/a", 1, "", {"name": "A"}, "")
@@ -367,7 +367,7 @@ def test_entries_sent_by_another_account_are_not_marked(
 def test_an_asset_is_sent_again_only_after_it_changed(
     browser: webtest.TestApp,
 ) -> None:
-    addresses = re.findall(r'(?:href|src)="([^"]+)"', browser.get("/").text)
+    addresses = re.findall(r'(?:href|src)="(\w[^"]+)"', browser.get("/").text)
     assert len(addresses) == 5
     for address in addresses:
         answer = browser.get(f"/{address}")
