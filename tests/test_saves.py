@@ -275,7 +275,7 @@ def test_a_backup_that_is_too_large_is_told(
 ) -> None:
     write(card, ZIP, b"one")
     monkeypatch.setattr(send_to_switch, "MAX_SAVE_BYTES", 100)
-    assert watcher.look()[0].endswith(": It is larger than 100 bytes.")
+    assert watcher.look()[0].endswith(": It is larger than 100 B.")
 
 
 @pytest.mark.parametrize("cut", ["data", "all"])

@@ -176,8 +176,8 @@ class Client:
         self.sender = send_to_switch.Sender(server, self.target, *more)  # type: ignore[arg-type]
 
     def look(self) -> None:
-        """As it does where it has nothing to send."""
-        self.sender.watch._saves_due = -float("inf")
+        """As it does where it has nothing to send, long after what was before."""
+        self.sender.watch._saves_due = self.target._asks_at = -float("inf")
         with contextlib.closing(self.target):
             with contextlib.suppress(send_to_switch.TargetOffline):
                 self.sender.watch.check()
