@@ -9508,6 +9508,11 @@ class Web:
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
+    def uploader(self, path: str) -> int | None:
+        """Return the account whose upload, begun at this service, a path is of."""
+        upload = path.removeprefix("/web/uploads/")
+        return self.scanner.disks.inbox.accounts.get(upload)
+
     def _answer(self, rule: Route, owner: Any, **parts: str) -> bottle.HTTPResponse:
         try:
             arguments = [owner]
@@ -15342,7 +15347,7 @@ function deviceOf(id) {
  * @param {Device} device */
 function statusOfDevice(device) {
   const {state: kind, target, paused_by: by, last_call: last} = device;
-  const {whenBack: when, deviceStates: words} = WORDS;
+  const [when, words] = [WORDS.whenBack, WORDS.deviceStates];
   const name = deviceName(device);
   const of = (kind, text, mark, when = "") => ({
     kind,
@@ -20461,8 +20466,7 @@ def listen(web: Web, also: int | None = None) -> Server:
     settings = dataclasses.replace(web.settings, connections=limit)
     sock = open_socket(settings.host, settings.port)
     server = Server(sock, web.app, settings, web.runs)
-    uploads = web.scanner.disks.inbox.accounts
-    server.adj.uploader = lambda path: uploads.get(path.removeprefix("/web/uploads/"))
+    server.adj.uploader = web.uploader
     if also is not None:
         server.also_listen(open_socket(settings.host, also))
     return server

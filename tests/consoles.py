@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyftpdlib.authorizers import DummyAuthorizer
+from pyftpdlib.filesystems import AbstractedFS
 from pyftpdlib.handlers import DTPHandler, FTPHandler
 from pyftpdlib.servers import FTPServer
 
@@ -122,11 +123,20 @@ class Menu:
             self.is_open = self.is_good(name)
 
 
+class Card(AbstractedFS):  # type: ignore[misc]
+    def chdir(self, path: str) -> None:
+        """Change the folder of this connection, and not that of the whole process, in
+        which the threads of other servers run too."""
+        os.scandir(path).close()
+        self.cwd = self.fs2ftp(path)
+
+
 class Control(FTPHandler):  # type: ignore[misc]
     """The control connection. It records the commands, and drops or refuses some."""
 
     script: "FTPConsole"
     dtp_handler = Data
+    abstracted_fs = Card
     banner = "console"
 
     def pre_process_command(self, line: str, cmd: str, arg: str) -> None:

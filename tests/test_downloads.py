@@ -592,6 +592,9 @@ class Hidden:
     def runs(self, method: str, path: str) -> str:
         return catalogd.OWN_THREAD
 
+    def uploader(self, path: str) -> None:
+        """Nobody uploads here."""
+
 
 def refuse(error: int) -> Callable[..., int]:
     """Return what `os.sendfile` is for a file system that does not have it."""
