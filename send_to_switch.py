@@ -233,15 +233,6 @@ class Problem(Exception):
         return fields
 
 
-def retold(form: Any) -> Problem:
-    """Return the problem that has been `told`."""
-    if not isinstance(form, dict):
-        return Failed(str(form))
-    arguments = form["arguments"].items()
-    of = {n: retold(v) if isinstance(v, dict) else v for n, v in arguments}
-    return Failed(form["code"], **of)
-
-
 class BadKey(Problem):
     """The server refuses the key."""
 

@@ -51,10 +51,15 @@ def console(card: pathlib.Path) -> Iterator[Ftpsrv]:
         yield server
 
 
+def said(code: str, arguments: dict[str, Any]) -> str:
+    """Return the sentence of a problem that was told, as the server says it."""
+    return catalogd.reported(code, arguments) or code
+
+
 def text(saves: int | None, **told: Any) -> str:
     """Return what the client has told of a look as a line."""
     counted = "" if saves is None else f"{saves} copied. "
-    return f"Saves: {counted}{send_to_switch.retold(told)}".rstrip()
+    return f"Saves: {counted}{said(**told)}".rstrip()
 
 
 class Watcher:

@@ -34,6 +34,7 @@ import send_to_switch
 from conftest import PASSWORD, Clock, Library, short_and_long
 from ftpsrv import Ftpsrv
 from test_kept_saves import facts
+from test_saves import said
 
 PEOPLE = {"anna": None, "ben": None, "kim": 7}
 GAMES = {"star": "0100aaaabbbb0000", "moon": "0100ccccdddd0000"}
@@ -494,7 +495,7 @@ class Copies(RuleBasedStateMachine):
         if not told or told[-1]["saves"] is None:
             return
         last = self.told.get(device, {"failures": 0})["failures"]
-        problems = [str(send_to_switch.retold(one)) for one in told if one["code"]]
+        problems = [said(one["code"], one["arguments"]) for one in told if one["code"]]
         failures = last + 1 if told[-1]["code"] else 0
         self.told[device] = {
             **{"copied": told[-1]["saves"], "failures": failures},
