@@ -1520,7 +1520,7 @@ class Storage(Target, abc.ABC):
 
         :raises Failed: there is another one.
         """
-        may_replace = self.settings.overwrite or download.item.replace
+        may_replace = self._may_replace(download)
         is_sent = state.sent == download.item.queue_item_id
         is_direct = state.part_name(name) == name
         try:
@@ -1536,6 +1536,9 @@ class Storage(Target, abc.ABC):
         if is_direct and self._is_begun(name, size, download):
             return OURS
         return self._compare(name, size, download, state)
+
+    def _may_replace(self, download: Download) -> bool:
+        return self.settings.overwrite or download.item.replace
 
     def _is_begun(self, name: str, size: int, download: Download) -> bool:
         """Return whether a file that is written by its own name has nothing of others
@@ -1559,7 +1562,8 @@ class Storage(Target, abc.ABC):
         if is_same_size and ends in ("", expected):
             return EQUAL
         sent = state.files.get(name.casefold())
-        if sent and ends and ends == sent.ends:
+        is_own = sent and ends and ends == sent.ends
+        if is_own or self._may_replace(download):
             return OURS
         if (
             state.part_name(name) == name
@@ -2284,12 +2288,20 @@ class FTPDisk(Storage):
             reply = error_text(error, self.password)
             raise Unrenamed("ftp_no_rename", why=reply) from error
         try:
-            self._ftp.voidcmd(f"RNTO {name}")
+            reply = self._ftp.voidcmd(f"RNTO {name}")
         except ftplib.error_perm as error:
             if not (replaces and EXISTS_REPLY.search(str(error))):
                 raise
             self._ftp.delete(name)  # some servers do not rename over an existing file
-            self._ftp.rename(part, name)
+            reply = self._ftp.rename(part, name)
+        self._check_renamed(part, reply)
+
+    def _check_renamed(self, part: str, reply: str) -> None:
+        """:raises Unrenamed: the console has said yes, and the part is there still."""
+        with contextlib.suppress(Unseen):
+            if self.size_of(part) is not None:
+                why = error_text(ftplib.error_reply(reply), self.password)
+                raise Unrenamed("ftp_no_rename", why=why)
 
     def discard(self, part: str) -> None:
         try:

@@ -114,9 +114,7 @@ class Script:
     def answer(self, command: str, name: str) -> str:
         self.counts[command] = number = self.counts.get(command, -1) + 1
         for odd, at, reply in self.replies:
-            # A rename that is told and not done would be believed.
-            is_lie = command == "RNTO" and reply.startswith("2")
-            if (odd, at) == (command, number) and not is_lie:
+            if (odd, at) == (command, number):
                 return reply
         return ""
 
@@ -168,6 +166,7 @@ def walk(
 @example(kind="disk", replies=[("SIZE", 1, "213 x")], breaks=[(70_000, "500 OOPS")])
 @example(kind="install:", replies=[("NOOP", 0, "426 Broken")], breaks=[(9, "")])
 @example(kind="uses up", replies=[("STOR", 0, "551 Permission denied")], breaks=[])
+@example(kind="disk", replies=[("RNTO", 0, "226 Done")], breaks=[])
 def test_each_item_ends_sent_and_whole_or_says_why(
     home: Home,
     quick: pathlib.Path,

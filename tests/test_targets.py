@@ -1634,6 +1634,34 @@ def test_a_console_that_renames_nothing_gets_the_file_by_its_own_name(
     assert sender.state.parts == {}
 
 
+@pytest.mark.parametrize("is_other", [False, True])
+@pytest.mark.parametrize(
+    ("trouble", "by_command"),
+    [
+        ("refuses", {"RNFR": REFUSED}),
+        ("refuses_once", {"RNTO": "250 It is not done."}),
+        ("refuses", {"RNTO": "250 It is not done."}),
+        *[("drops", {command: 1}) for command in ("RNFR", "RNTO")],
+    ],
+)
+def test_a_file_has_its_name_whatever_becomes_of_renaming(
+    home: Home,
+    console: FTPConsole,
+    trouble: str,
+    by_command: dict[str, Any],
+    is_other: bool,
+) -> None:
+    """Also where somebody asks to replace the other one that is there."""
+    if is_other:
+        (console.folder / "game.nsp").write_bytes(b"old")
+    item = home.queue("game.nsp", GAME)
+    setattr(console, trouble, by_command)
+    home.sender(console.url(), overwrite=is_other).send_next()
+    assert home.item(item)["status"] == "completed"
+    assert files(console.folder) == ["game.nsp"]
+    assert (console.folder / "game.nsp").read_bytes() == GAME
+
+
 # Resuming, as the FTP server inside Sphaira does it
 
 
