@@ -9886,14 +9886,16 @@ class SignInCalls(Calls):
     def accept(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         """Make the account, or set the password, that an invitation is for."""
         invitation = self._invitation(body["token"])
-        password = hash_password(check_password(body["password"]))
         digest, account = hash_token(body["token"]), invitation["account"]
-        if account is None:
+        is_new, name = account is None, invitation["name"]
+        if is_new:
             name = check_account_name(body.get("username", ""))
+        password = hash_password(check_password(body["password"], name))
+        if is_new:
             what, of = "made this account", (invitation["admin"], invitation["age"])
             account = self.accounts.add(name, password, *of, invitation=digest)
         else:
-            name, what = invitation["name"], "set a new password"
+            what = "set a new password"
             self.accounts.change(account, {"password": password}, invitation=digest)
         audit(name, f"{what} by invitation {invitation['id']} of {invitation['maker']}")
         return self._sign_in(account)
@@ -20880,11 +20882,12 @@ def read_password(args: argparse.Namespace) -> str:
     """Return the hash of the password of standard input or of two prompts.
     :raises Problem:"""
     if args.password_stdin:
-        return hash_password(check_password(read_line(sys.stdin.readline)))
+        password = read_line(sys.stdin.readline)
+        return hash_password(check_password(password, args.name))
     if not sys.stdin.isatty():
         raise Problem("There is no terminal to ask on. Use --password-stdin.")
     prompt = f"Password (at least {MIN_PASSWORD_LENGTH} characters): "
-    password = check_password(read_line(getpass.getpass, prompt))
+    password = check_password(read_line(getpass.getpass, prompt), args.name)
     if read_line(getpass.getpass, "Again: ") != password:
         raise Problem("The two passwords differ.")
     return hash_password(password)

@@ -486,6 +486,14 @@ def test_an_account_that_cannot_be_created_is_one_line(
         assert refused("user", "add", name, "--password-stdin") == message
 
 
+def test_a_password_is_not_the_name_of_its_account(
+    refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with typed(monkeypatch, b"Somebody\n"):
+        message = refused("user", "add", "somebody", "--password-stdin")
+    assert message == catalogd.SENTENCES["common_password"]
+
+
 def test_without_a_terminal_no_password_is_asked_for(
     refused: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -408,3 +408,11 @@ def test_each_table_with_a_credential_has_its_ends(store: catalogd.Store) -> Non
     )
     names = {row["name"] for row in rows} - {"accounts", "icons"}  # digests of images
     assert names == {table for ends in catalogd.ENDS.values() for table in ends}
+
+
+def test_a_password_is_not_the_name_of_a_new_account(
+    signed_in: webtest.TestApp, guest: webtest.TestApp
+) -> None:
+    names = {"username": "somebody", "password": "Somebody"}
+    answer = accept(guest, invite(signed_in), 400, **names)
+    assert answer.json["reason"] == "common_password"
