@@ -305,7 +305,7 @@ def test_a_console_address_says_that_it_lists_all_of_the_account(
     anna: Any, store: catalogd.Store
 ) -> None:
     anna.goto("#settings/devices")
-    see(anna, "find all that this account sees at this address")
+    see(anna, "it lists every game that this account sees")
     see(anna, "For a child's console, create it under People, with the child.")
 
 

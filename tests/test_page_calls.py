@@ -685,7 +685,7 @@ def test_who_waits_for_an_answer_that_was_overtaken_waits_for_the_later_one(
 
 @without_polls
 def test_a_late_answer_swaps_no_form(anna: Any, store: catalogd.Store) -> None:
-    ids = ("0100AAAA00001000][v0", "0100AAAA00001800][v65536")
+    ids = ("0100AAAA00002000][v0", "0100AAAA00002800][v65536")
     add_files(store, [f"Paper Harbor [{each}]" for each in ids])
     anna.goto("")
     dialog = open_details(anna)
