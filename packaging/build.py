@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def sums(folder: Path) -> str:
     """Return the lines of SHA256SUMS for all files of a folder, also of other runs."""
     others = ("SHA256SUMS", "notes.md")
-    files = [path for path in sorted(folder.iterdir()) if path.name not in others]
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    files = [path for path in files if path.name not in others]
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     names = [path.name for path in files]
     return "".join(map("{}  {}\n".format, digests, names))
