@@ -52,7 +52,7 @@ def test_tidy_lists_what_wastes_space(
     columns = panel.get_by_role("columnheader").all_text_contents()
     assert columns == ["Name", "Size"]
     cells = panel.get_by_role("cell").all_inner_texts()
-    assert cells[1:] == [f"{os.path.getsize(old)} B"]
+    assert cells[1:] == [f"{os.path.getsize(old)}\xa0B"]
     folders = panel.get_by_role("rowheader").all_inner_texts()
     assert folders == [os.path.dirname(old)]
     assert cells[0].splitlines()[-1] == os.path.basename(old)
@@ -110,7 +110,7 @@ def test_tidy_names_the_file_that_another_is_equal_to(
     _, size, equal = cells.all_inner_texts()
     folder = panel.get_by_role("rowheader").inner_text()
     assert (size, {"Old disk", "Switch"}) == (
-        "8 B",
+        "8\xa0B",
         {*re.findall("Old disk|Switch", f"{os.path.basename(folder)} {equal}")},
     )
     button(panel, "Copy the list").click()
@@ -175,7 +175,7 @@ def test_an_admin_sees_the_last_backup_and_downloads_it(
     service.backups.make()
     service.backups.problem = "The disk is full."
     anna.reload()
-    panel.get_by_text(re.compile(r"^Last backup .*, \d+ \w+\.$")).wait_for()
+    panel.get_by_text(re.compile(r"^Last backup .*, \d+\s\w+\.$")).wait_for()
     told = "No backup was made: The disk is full."
     see(anna.get_by_role("region", name="Health"), told)
     button(panel, "Download").click()
@@ -242,7 +242,9 @@ def test_an_admin_sees_the_room_on_each_disk_and_whether_all_is_well(
     anna.goto("#settings/server")
     disks = anna.get_by_role("region", name="Disks")
     row = disks.locator(".row").filter(has_text=str(library.folder))
-    row.get_by_text(re.compile(r"^[\d.,]+ [GT]B free, [\d.,]+ [MGT]B used$")).wait_for()
+    row.get_by_text(
+        re.compile(r"^[\d.,]+\s[GT]B free, [\d.,]+\s[MGT]B used$")
+    ).wait_for()
     row = disks.locator(".row").filter(has_text="/missing")
     see(row, "The disk is away.")
     see(anna.get_by_role("region", name="Health"), "/missing does not exist yet.")
