@@ -9229,6 +9229,12 @@ class Health:
         for path, problem in problems.items():
             yield Fault("folders", path, problem)
 
+    def log_folders(self) -> None:
+        """Log what is wrong with the folders that the service writes to."""
+        faults = self.faults(self.ask())
+        for fault in (each for each in faults if each["about"] in self.written):
+            log.warning("%s", fault["message"])
+
     def _space_fault(self, folder: str, answers: Mapping[str, Any]) -> str:
         room = answers[folder]
         if isinstance(room, OSError):
@@ -20750,9 +20756,7 @@ def serve_store(args: argparse.Namespace, settings: Settings, store: Store) -> b
         web = Web(store, settings, scanner, languages)
         web.settings_file = args.config
         server = listen(web, args.also)
-        for fault in web.health.state()["faults"]:
-            if fault["about"] in web.health.written:
-                log.warning("%s", fault["message"])
+        web.health.log_folders()
         tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
         with service_file(server, web):
             return run(server, scanner, web, args.open)

@@ -315,6 +315,7 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     scanner: catalogd.Scanner,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     copies = tmp_path / "copies"
     settings = dataclasses.replace(service.settings, backup_folder=str(copies))
@@ -327,6 +328,8 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(copies))
     why = "the service cannot write there. Allow it."
     assert faults(health) == [("backup", f"{copies}: {why}")]
+    health.log_folders()
+    assert caplog.messages == [f"{copies}: {why}"]
     backups.problem = "The disk is full."
     assert faults(health) == [("backup", "No backup was made: The disk is full.")]
     none = dataclasses.replace(settings, backup_copies=0)
