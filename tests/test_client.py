@@ -257,6 +257,19 @@ def test_the_state_outlives_the_program(tmp_path: pathlib.Path) -> None:
     assert (last.parts, last.sent, last.files) == ({}, "", again.files)
 
 
+def test_what_is_kept_of_an_item_that_ended_is_no_items_and_others_stay(
+    tmp_path: pathlib.Path,
+) -> None:
+    state = send_to_switch.State(str(tmp_path), "server", "target")
+    state.begin("a.nsp", '"tag"', ITEM)
+    state.begin("b.nsp", '"tag"', ITEM._replace(queue_item_id="other"))
+    state.keep(ITEM)
+    assert {name: part.item for name, part in state.parts.items()} == {
+        "a.nsp": "",
+        "b.nsp": "other",
+    }
+
+
 def test_each_target_has_a_state_of_its_own(tmp_path: pathlib.Path) -> None:
     states = [
         send_to_switch.State(str(tmp_path), server, target)
