@@ -11282,6 +11282,7 @@ input[type="checkbox"] {
 .upload h3 { font-size: 1rem; overflow-wrap: anywhere; }
 .upload .progress { margin-top: .35rem; }
 .upload[data-status="failed"] .meta { color: var(--bad); }
+.uploads summary { min-height: 2.75rem; align-content: center; }
 .uploads ul { max-height: 35vh; margin: .5rem 0; overflow: auto; }
 .dropping {
   position: fixed; z-index: 9; inset: .75rem; display: grid; place-items: center;
@@ -12051,7 +12052,9 @@ button.link {
   #app:has(> .uploads) > .toasts {
     bottom: calc(7.75rem + env(safe-area-inset-bottom));
   }
-  :has(.selection) > .toasts { top: 4.5rem; bottom: auto; }
+  :has(.selection) > .toasts, #app:has(> .uploads[open]) > .toasts {
+    top: 4.5rem; bottom: auto;
+  }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
   .sheet .toast:last-child { margin-bottom: .5rem; }
   .sheet .toast:not(:last-child) { display: none; }
