@@ -12049,6 +12049,9 @@ button.link {
     padding: 0 .35rem; border-radius: var(--radius-full); background: #000b;
     font-size: .6875rem;
   }
+  .dock .more-lanes::after {
+    content: ""; position: absolute; inset: -1.6rem -1rem -.3rem;
+  }
   #app:has(> .uploads) > .toasts {
     bottom: calc(7.75rem + env(safe-area-inset-bottom));
   }
@@ -12119,6 +12122,10 @@ button.link {
   .rows .send > .glyph + span { display: none; }
 }
 @media not all and (min-width: 20em) {
+  .device-head, .getting { flex-wrap: wrap; }
+  .device-head > .device-text, .getting > .entry-name { flex-basis: 100%; }
+  .lane-text :is(h2, h3), .lane .entry-name { font-size: .9375rem; }
+  .has dl > div { grid-template-columns: minmax(0, 1fr); }
   .facts-head { grid: "cover" "text" "has" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
   .item { justify-content: end; }
@@ -19736,9 +19743,16 @@ function renderUploads() {
   const shown = [...uploads.filter(isUnfinished), ...ended].slice(0, MAX_UPLOAD_ROWS);
   const done = uploads.filter(({status}) => status === "done").length;
   const clear = () => update({uploads: uploads.filter(isUnfinished)});
+  const label = length ? WORDS.uploads(done, length) : WORDS.unfinished;
   return h.details(
-    {class: "uploads card", key: "uploads", open: isWide()},
-    h.summary("row-title", length ? WORDS.uploads(done, length) : WORDS.unfinished),
+    {
+      class: "uploads card",
+      role: "region",
+      "aria-label": label,
+      key: "uploads",
+      open: isWide(),
+    },
+    h.summary("row-title", label),
     h.ul(null, shown.map(renderUpload), left.map(renderUploadRow)),
     uploads.length > 0 && h.p("meta", WORDS.addLead),
     ended.length > 0 && button(WORDS.clear, clear),

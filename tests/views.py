@@ -676,6 +676,7 @@ def view_child(page: Any, address: str) -> None:
     account = {"name": "Kim", "admin": False, "age": 7}
     me = {"success": True, "account": account, "needs_setup": False, "client": True}
     page.route("**/web/me", lambda route: route.fulfill(json=me))
+    change_answers(page, lambda body: body.update(account=account))
     view_empty(page, address)
     see(page, "Ask an adult")
 
