@@ -11400,6 +11400,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   grid-template-columns: var(--cover) minmax(0, 1fr) auto; align-items: center;
   gap: min(.875rem, 3vw); border-bottom: 1px solid var(--line);
 }
+.rows .entry-name { padding-block: .15rem; }
 .rows .entry-cover { border-radius: var(--radius-s); }
 .rows .marks { inset: auto auto .2rem -.25rem; align-items: end; height: 1.5rem; }
 .rows .mark { padding: 0 .3rem; font-size: .6875rem; line-height: 1.125rem; }
@@ -12055,7 +12056,7 @@ button.link {
   #app:has(> .uploads) > .toasts {
     bottom: calc(7.75rem + env(safe-area-inset-bottom));
   }
-  :has(.selection) > .toasts, #app:has(> .uploads[open]) > .toasts {
+  :has(.selection) > .toasts, #app:has(> .uploads > [open]) > .toasts {
     top: 4.5rem; bottom: auto;
   }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
@@ -12126,6 +12127,7 @@ button.link {
   .device-head > .device-text, .getting > .entry-name { flex-basis: 100%; }
   .lane-text :is(h2, h3), .lane .entry-name { font-size: .9375rem; }
   .has dl > div { grid-template-columns: minmax(0, 1fr); }
+  .item .send { max-width: 100%; white-space: normal; overflow-wrap: anywhere; }
   .facts-head { grid: "cover" "text" "has" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
   .item { justify-content: end; }
@@ -19744,18 +19746,15 @@ function renderUploads() {
   const done = uploads.filter(({status}) => status === "done").length;
   const clear = () => update({uploads: uploads.filter(isUnfinished)});
   const label = length ? WORDS.uploads(done, length) : WORDS.unfinished;
-  return h.details(
-    {
-      class: "uploads card",
-      role: "region",
-      "aria-label": label,
-      key: "uploads",
-      open: isWide(),
-    },
-    h.summary("row-title", label),
-    h.ul(null, shown.map(renderUpload), left.map(renderUploadRow)),
-    uploads.length > 0 && h.p("meta", WORDS.addLead),
-    ended.length > 0 && button(WORDS.clear, clear),
+  return h.section(
+    {class: "uploads card", "aria-label": label, key: "uploads"},
+    h.details(
+      {open: isWide()},
+      h.summary("row-title", label),
+      h.ul(null, shown.map(renderUpload), left.map(renderUploadRow)),
+      uploads.length > 0 && h.p("meta", WORDS.addLead),
+      ended.length > 0 && button(WORDS.clear, clear),
+    ),
   );
 }
 

@@ -394,4 +394,4 @@ def test_a_row_that_unfolds_is_as_high_as_another(visit: Visit, demo: Demo) -> N
     row = page.locator(".item", has_text="Echo Quarry")
     assert row.locator(".unfold").count() == 1
     room = row.bounding_box()["height"]
-    assert room - row.locator(".entry-cover").bounding_box()["height"] < 24
+    assert room - row.locator(".item-text").bounding_box()["height"] < 24

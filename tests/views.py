@@ -331,6 +331,8 @@ def view_faults(page: Any, address: str) -> None:
         sentence("message", "file_damaged", "Night Ferry"),
         sentence("message", "folder_missing", "/games"),
     ]
+    for number, fault in enumerate(faults):
+        fault |= {"about": "folders", "id": f"{number}"}
     change_answers(page, lambda body: body.update(faults=faults), "status")
     settings(page, address, "server")
     see(page, "No backup was made")
