@@ -65,11 +65,11 @@ NOTE_ROWS = """() => {
   const plain = updateNode;
   window.updateNode = (node, vnode) => {
     const row = node.parentElement?.closest("li");
-    if (row?.querySelector("h3")) touched.add(row);
+    if (row) touched.add(row);
     plain(node, vnode);
   };
 }"""
-TOUCHED = "[...touched].map(row => row.querySelector('h3').textContent)"
+TOUCHED = "[...touched].map(row => row.querySelector('h2, h3').textContent)"
 MAKE_TITLES = "costOf(() => titlesOf([...state.entries]))"
 LOADED = """[...performance.getEntriesByType("navigation"),
   ...performance.getEntriesByType("resource")].map(
@@ -161,10 +161,11 @@ def test_a_poll_goes_through_the_rows_of_a_long_queue_that_have_changed(
     anna.evaluate(NOTE_ROWS)
     report(store, item, 50)
     see(anna, "50 %")
-    [sent, *rows] = anna.locator(".items h3").all_text_contents()[:4]
+    names = anna.locator("main :is(.lane, .item) :is(h2, h3)")
+    [sent, *rows] = names.all_text_contents()[:4]
     assert anna.evaluate(TOUCHED) == [sent]
     store.queue.move(1, [other], below)
-    until(lambda: anna.locator(".items h3").nth(1).text_content() == rows[1])
+    until(lambda: names.nth(1).text_content() == rows[1])
     assert {*anna.evaluate(TOUCHED)} == {sent, *rows}, "and the one below them"
 
 
