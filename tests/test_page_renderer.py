@@ -166,6 +166,7 @@ def test_a_page_whose_account_is_another_now_is_drawn_anew(
     add(store, "Paper Harbor")
     anna.goto("#settings/people")
     see(anna, "Add an account")
+    anna.wait_for_load_state("networkidle")  # a call under way would be signed out
     if rights == "another account":
         sign_in_elsewhere(anna)
         name = "ben"
