@@ -1172,7 +1172,8 @@ folders =
 extensions = nsp nsz xci xcz nro
 # Seconds between scans of folders that cannot be watched.
 scan_interval = 60
-# Seconds without a change after which a file that is being copied is listed.
+# Seconds without a change after which a file that is being copied is listed: at least
+# 10 in folders that cannot be watched.
 settle = 2
 # Days that a deleted file is remembered, in case it comes back.
 forget_after = 30
@@ -3049,6 +3050,7 @@ class FileContent(NamedTuple):
 
     sample: str
     facts: dict[str, Any]
+    is_hollow: bool = False  # it ends with zeros: perhaps it is still being copied
 
 
 class KnownFile(NamedTuple):
@@ -3292,10 +3294,11 @@ def set_states(
 
 def file_columns(file: FoundFile, content: FileContent) -> Row:
     """Return the columns that a file gives that was found and read."""
-    columns: Row = {**file._asdict(), **content._asdict(), "state": "here"}
-    columns |= {"gone_at": None, "fault": None, "facts_version": FACTS_VERSION}
+    columns: Row = {**file._asdict(), "sample": content.sample, "facts": content.facts}
+    columns |= {"state": "here", "gone_at": None, "fault": None}
     path = columns.pop("path")
-    return {**columns, "source": path, "file_type": file_type(path)}
+    columns |= {"source": path, "file_type": file_type(path)}
+    return columns | {"facts_version": FACTS_VERSION}
 
 
 def known_file(row: Any) -> KnownFile:
@@ -5726,6 +5729,7 @@ class Store:
 # It may use all that is above but the Store, and no thread.
 
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
+HOLLOW_BYTES = 2**20  # zeros at its end, where a copy has its whole size at once
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 UDEV_RECORDS = "/run/udev/data"  # a file for each device, which all may read
 SURE_IDS = ("uuid:", "fsid:")  # begin names of volumes that only clones share
@@ -6226,13 +6230,18 @@ def split_facts(file: DiskFile, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"missing": file.following} if is_cut else {}
 
 
-def sample(file: io.FileIO, size: int) -> str:
-    """Return a digest of a file's size and of both its ends: the same for equal files,
-    and cheap at any size."""
+def sample(file: io.FileIO, size: int) -> tuple[str, bool]:
+    """Return a digest of a file's size and of both its ends, which is the same for
+    equal files, and cheap at any size. And whether the file is hollow."""
     file.seek(0)
     first = file.read(SAMPLE_BYTES) or b""
     file.seek(max(size - SAMPLE_BYTES, 0))
-    return content_digest(str(size).encode(), first, file.read(SAMPLE_BYTES) or b"")
+    last = file.read(SAMPLE_BYTES) or b""
+    is_hollow = size >= HOLLOW_BYTES and not last.strip(b"\0")
+    if is_hollow:
+        file.seek(size - HOLLOW_BYTES)
+        is_hollow = not (file.read(HOLLOW_BYTES) or b"").strip(b"\0")
+    return content_digest(str(size).encode(), first, last), is_hollow
 
 
 def sha256(path: str, folder: str) -> tuple[int, int, str]:
@@ -6345,6 +6354,10 @@ class Watcher:
     def is_watching(self) -> bool:
         return self._events >= 0
 
+    def is_polling(self) -> bool:
+        """Return whether scans alone tell what was changed: no event does."""
+        return bool(self._real_path) and not self.is_watching()
+
     def is_mounted_otherwise(self) -> bool:
         """Return whether other file systems are mounted there than at the start."""
         return bool(self._real_path) and mounts(self._real_path) != self._mounts
@@ -6357,10 +6370,10 @@ class Watcher:
     def start(self) -> None:
         """Watch the folder, if that is possible: each that is given to `add`."""
         self.stop()
-        if sys.platform != "linux":  # wine has /proc/self/mountinfo too
-            return self.stop("this system is not Linux")
         self._real_path = os.path.realpath(self.folder)
         self._mounts = mounts(self._real_path)
+        if sys.platform != "linux":  # wine has /proc/self/mountinfo too
+            return self.stop("this system is not Linux")
         if not self._mounts:
             return self.stop(f"{MOUNT_TABLE} does not tell what is mounted there")
         if remote := {mount.kind for mount in self._mounts} - LOCAL_FILE_SYSTEMS:
@@ -6430,7 +6443,8 @@ class Watcher:
 MAX_USE_SECONDS = 3  # of a file for a client, before its disk is asked
 MAX_DELAY_SECONDS = 2  # that a disk without an answer delays the others
 MIN_MISSING = 30  # files of a folder, and a quarter: when they are missed, it is told
-
+POLLED_SETTLE_SECONDS = 10  # at least, where no events tell what was changed
+MAX_PAUSE_SECONDS = 86400  # of a copy, after which it is listed as it is
 MIN_RENUMBERED = 16  # files: fewer are read rather than believed to be renumbered
 
 Count = Callable[..., None]
@@ -6870,14 +6884,20 @@ class ScanState:
         return {path: problem for path, problem in problems.items() if problem}
 
 
+class GrowingFile(NamedTuple):
+    facts: tuple[int, int]  # size and mtime
+    since: float  # monotonic seconds, from which on they were the same
+    is_paused: bool = False  # it was quiet, and hollow
+
+
 class GrowingFiles:
-    """The files that have changed lately: they are not read before they are quiet."""
+    """The files that have changed lately: they are not read before they are quiet. A
+    copy that pauses is quiet, too: it waits for its next change, or for a day."""
 
     def __init__(self, settle: float, clock: Now) -> None:
         """:param settle: seconds without a change, after which a file is quiet."""
         self.settle, self.clock = settle, clock
-        # By path: size with mtime, and since when they are the same.
-        self.files: dict[str, tuple[tuple[int, int], float]] = {}
+        self.files: dict[str, GrowingFile] = {}  # by path
         self._before = self.files  # those of the last scan
 
     def begin_scan(self, tops: Iterable[str]) -> None:
@@ -6889,27 +6909,55 @@ class GrowingFiles:
             if read.isdisjoint(map(str, pathlib.PurePath(path).parents))
         }
 
-    def is_quiet(self, path: str, now: os.stat_result) -> bool:
+    def is_quiet(self, path: str, now: os.stat_result, is_polled: bool) -> bool:
         """Return whether a file was left alone for a while: by its mtime, or, where
         that is in the future as on a NAS with another clock, by comparing it with what
-        it was. One that is not quiet is remembered."""
-        facts, at = (now.st_size, now.st_mtime_ns), time.monotonic()
-        before, since = self.files.get(path) or self._before.get(path, (facts, at))
-        since = since if before == facts else at
-        if max(at - since, self.clock() - now.st_mtime) >= self.settle:
+        it was. One that is not quiet is remembered.
+        :param is_polled: no event tells that it was changed or closed."""
+        facts, at = (now.st_size, stored_mtime(now)), time.monotonic()
+        file = self.files.get(path) or self._before.get(path)
+        if file is None or file.facts != facts:
+            file = GrowingFile(facts, at)
+        seconds = at - file.since
+        if not file.is_paused:
+            seconds = max(seconds, self.clock() - now.st_mtime)
+        if seconds >= (MAX_PAUSE_SECONDS if file.is_paused else self.wait(is_polled)):
             return True
-        self.files[path] = facts, since
+        self.files[path] = file
         return False
 
-    def settled(self, folder: str) -> set[str]:
-        """Return the folders, in this one, of those that are quiet now, or gone."""
-        paths = [path for path in self.files if is_below(path, folder)]
-        return {os.path.dirname(path) for path in paths if self._settled(path)}
+    def wait(self, is_polled: bool) -> float:
+        return max(self.settle, POLLED_SETTLE_SECONDS) if is_polled else self.settle
 
-    def _settled(self, path: str) -> bool:
+    def pause(self, file: FoundFile) -> bool:
+        """Return whether a hollow file that was quiet is to wait, as it has not waited
+        for a day."""
+        facts, before = (file.size, file.mtime), self._before.get(file.path)
+        if before and before.is_paused and before.facts == facts:
+            return False
+        self.files[file.path] = GrowingFile(facts, time.monotonic(), is_paused=True)
+        return True
+
+    def settled(self, folder: str, is_polled: bool, is_due: bool) -> set[str]:
+        """Return the folders, in this one, of those that are quiet now, or gone.
+        :param is_due: ask also for those that are paused."""
+        return {
+            os.path.dirname(path)
+            for path in self.below(folder, is_due)
+            if self._settled(path, is_polled)
+        }
+
+    def below(self, folder: str, is_due: bool) -> list[str]:
+        return [
+            path
+            for path, file in self.files.items()
+            if is_below(path, folder) and (is_due or not file.is_paused)
+        ]
+
+    def _settled(self, path: str, is_polled: bool) -> bool:
         try:
             paths = part_paths(path)[0] if is_joined(path) else [path]
-            return self.is_quiet(path, joined_stat([*map(os.stat, paths)]))
+            return self.is_quiet(path, joined_stat([*map(os.stat, paths)]), is_polled)
         except OSError:
             return True
 
@@ -7127,6 +7175,7 @@ class Disks:
         self.images = Images(entries, self.warn)
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
+        self.has_scanned = False  # all folders, once
         self.uses = FileUses()
         self.inbox = Inbox(entries.database, settings, state, self.uses)
         state.folders = {path: {"path": path, **UNREAD} for path in self.folders}
@@ -7302,24 +7351,47 @@ class Disks:
     def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent | None]:
         """Return contents by path, or None of files that grow. What cannot be read, or
         is on a disk that does not answer, is left out."""
+        files = [*files]
         read = self.each(files, self._read)
+        for file in files:
+            content = read.get(file.path)
+            if content and self._is_paused(file, content):
+                read[file.path], self.has_skipped = None, True
         return {at: it for at, it in read.items() if it or at not in self.unreadable}
+
+    def _is_paused(self, file: FoundFile, content: FileContent) -> bool:
+        """Return whether a new file is a copy that may go on. What is listed stays, as
+        does what was there before the service, or came whole to the inbox."""
+        if not content.is_hollow or not self.has_scanned:
+            return False
+        sql = "state != 'gone' AND (path = ? OR sample = ?)"
+        is_listed = self.entries.known(sql, file.path, content.sample)
+        is_whole = is_listed or file.path in self.inbox.added
+        return not is_whole and self.growing.pause(file)
 
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)
         try:
             with open_file(file.path, file.folder) as handle:
                 now = handle.stat()
-                if self.growing.is_quiet(file.path, now):
-                    facts = file_facts(file.path, handle, now.st_size)
-                    facts |= split_facts(handle, facts)
-                    facts |= self.images.add(facts.pop("icon", b""))
-                    return FileContent(sample(handle, now.st_size), facts)
+                is_polled = self.watchers[file.folder].is_polling()
+                if self.growing.is_quiet(file.path, now, is_polled):
+                    return self._content(file.path, handle, now.st_size)
         except OSError as error:
             self.warn(file.path, f"is not served: {refusal(error)}.")
             self.unreadable[file.path] = file.size
         self.has_skipped = True
         return None
+
+    def _content(self, path: str, handle: DiskFile, size: int) -> FileContent:
+        facts = file_facts(path, handle, size)
+        facts |= split_facts(handle, facts)
+        facts |= self.images.add(facts.pop("icon", b""))
+        digest, is_hollow = sample(handle, size)
+        if is_hollow:  # unless they are behind its end
+            data = file_facts(path, handle, size - HOLLOW_BYTES)
+            facts["complete"] = data.get("complete", False)
+        return FileContent(digest, facts, is_hollow)
 
     def read_covers(self, files: Iterable[FoundFile | TitleImage]) -> None:
         """Read the covers of these files that no other file has, and write them with
@@ -7349,8 +7421,9 @@ class Disks:
             tops |= watcher.changed(is_due)
             if before != self._mount_table and watcher.is_mounted_otherwise():
                 tops.add(folder)
-            if any(is_below(path, folder) for path in self.growing.files):
-                settled = functools.partial(self.growing.settled, folder)
+            if self.growing.below(folder, is_due):
+                given = folder, watcher.is_polling(), is_due
+                settled = functools.partial(self.growing.settled, *given)
                 tops |= self._soon(folder, settled, set())
         return outermost(tops)
 
@@ -7477,6 +7550,7 @@ class Scanner:
         if tops == self.folders:
             updated = [*changes.updated, *self._read_outdated()]
             changes = changes._replace(updated=updated)
+            self.disks.has_scanned = True
         if not (self.disks.has_skipped or changes.merged):
             self._compared = (*facts, self.entries.version())
         return changes
@@ -7750,7 +7824,8 @@ class Inbox:
             raise BadSetting(f"[library] inbox: {path} {reason}")
         self.clock, self.uploads = database.clock, Uploads(database)
         self.settings, self._state, self._uses = settings, state, uses
-        self.changed = ""  # the path to scan below, as its disk spells it
+        self.changed = ""  # the path to scan below, as its disk spells it, and
+        self.added: set[str] = set()  # those of files that came whole
         # What the last piece was answered, by id.
         self._ended = Recent[Row](MAX_ENDED_UPLOADS)
         # By id: whose it is, and monotonic seconds of the last piece.
@@ -7888,7 +7963,8 @@ class Inbox:
     def _end(self, facts: Row) -> Row:
         """Give a whole file its name, or drop it where an equal file has that."""
         part = self._part(facts["id"])
-        quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
+        wait = max(self.settings.settle, POLLED_SETTLE_SECONDS)
+        quiet = self.clock() - wait - 1  # to be scanned at once
         modified = min(facts["modified"] / 1000 or quiet, quiet)
         others = (safe_name(facts["name"], mark=f" ({n})") for n in itertools.count(2))
         names = itertools.chain([facts["name"]], others)
@@ -7916,7 +7992,9 @@ class Inbox:
                 os.rename(part, path)
         os.utime(path, (modified, modified))
         sync_names(self.path)
-        self.changed = spelled(self.folder, self.path)
+        folder = spelled(self.folder, self.path)
+        self.added.add(os.path.join(folder, os.path.basename(path)))
+        self.changed = folder
 
     def drop(self, account: int | None, upload: str) -> None:
         """Remove an upload of the account, or with None of any, that is not whole.

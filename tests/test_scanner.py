@@ -1581,10 +1581,131 @@ def test_a_growing_file_that_is_removed_waits_no_longer(
     scanner.disks.growing.settle = 60
     path = library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
-    assert not scanner.disks.growing.settled(str(library.folder))
+    asked = str(library.folder), False, False
+    assert not scanner.disks.growing.settled(*asked)
     os.remove(path)
-    told = scanner.disks.growing.settled(str(library.folder))
+    told = scanner.disks.growing.settled(*asked)
     assert told == {str(library.folder)}
+
+
+# A copy that pauses
+
+
+ZEROS = bytes(catalogd.HOLLOW_BYTES)
+HOLLOW = b"has its whole size, and its first bytes" + ZEROS
+
+
+@pytest.fixture
+def scanned(library: Library, scanner: catalogd.Scanner) -> catalogd.Scanner:
+    """A scanner after its first scan."""
+    library.add("first.nsp")
+    scanner.scan()
+    return scanner
+
+
+def entries_of(store: catalogd.Store) -> dict[str, Any]:
+    """Return whether each entry is known to be complete, by name."""
+    entries = json.loads(store.entries.list_json(catalogd.EVERYTHING))
+    return {it["name"]: it["metadata"].get("complete") for it in entries}
+
+
+def end_pause(scanner: catalogd.Scanner, path: str) -> None:
+    """Let a day pass since the last change."""
+    files = scanner.disks.growing.files
+    since = files[path].since - catalogd.MAX_PAUSE_SECONDS
+    files[path] = files[path]._replace(since=since)
+
+
+def test_a_copy_that_pauses_is_told_as_growing_until_it_goes_on(
+    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    library.add("a.nsp", HOLLOW)
+    for _ in range(2):
+        scanned.scan()
+        assert scanned.state.result == "1 still being copied"
+        assert [*entries_of(store)] == ["first"]
+    asked, growing = (str(library.folder), False, True), scanned.disks.growing
+    assert not growing.settled(*asked)
+    library.add("a.nsp", HOLLOW, mtime=LONG_AGO + 1)  # it goes on, and pauses again
+    assert growing.settled(*asked)
+    scanned.scan()
+    assert [*entries_of(store)] == ["first"]
+    library.add("a.nsp", HOLLOW[:-1] + b"!", mtime=LONG_AGO + 2)
+    scanned.scan()
+    assert entries_of(store) == {"a": None, "first": None}
+    assert not growing.files
+
+
+def test_a_copy_that_pauses_for_a_day_is_listed_as_not_complete(
+    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    path = library.add("a.nsp", HOLLOW)
+    scanned.scan()
+    end_pause(scanned, path)
+    folder, growing = str(library.folder), scanned.disks.growing
+    assert not growing.settled(folder, False, False)  # disks may sleep meanwhile
+    assert growing.settled(folder, False, True) == {folder}
+    scanned.scan()
+    assert entries_of(store) == {"a": False, "first": None}
+    before = ids_by_name(store)
+    library.add("a.nsp", HOLLOW, mtime=LONG_AGO + 1)
+    os.rename(path, library.folder / "b.nsp")
+    scanned.scan()
+    assert ids_by_name(store) == {"b.nsp": before.pop("a.nsp"), **before}
+
+
+def test_zeros_behind_the_data_of_a_cartridge_do_not_make_it_incomplete(
+    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    path = library.add("a.xci", containers.xci(1) + ZEROS)
+    scanned.scan()
+    end_pause(scanned, path)
+    scanned.scan()
+    assert entries_of(store) == {"a": True, "first": None}
+
+
+def test_what_was_there_before_the_service_is_listed_whatever_its_end_is(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    library.add("a.nsp", HOLLOW)
+    library.add("b.nsp", ZEROS[1:] + b"!")
+    library.add("c.nsp", b"!" + bytes(catalogd.HOLLOW_BYTES - 1))
+    scanner.scan()
+    assert entries_of(store) == {"a": False, "b": False, "c": None}
+    library.add("d.nsp", ZEROS[1:])  # too small for a pause
+    scanner.scan()
+    assert "d" in entries_of(store)
+
+
+def test_what_is_listed_is_not_taken_away_by_zeros_at_its_end(
+    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    before = ids_by_name(store)
+    library.add("first.nsp", HOLLOW)
+    scanned.scan()
+    assert entries_of(store) == {"first": False}
+    os.rename(library.folder / "first.nsp", library.folder / "second.nsp")
+    scanned.scan()
+    assert ids_by_name(store) == {"second.nsp": before["first.nsp"]}
+
+
+def test_a_new_file_waits_longer_where_no_event_tells_that_it_was_closed(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "mounts", lambda path: [])
+    scanner.disks.watchers[str(library.folder)].start()
+    library.add("a.nsp", mtime=clock.now - catalogd.POLLED_SETTLE_SECONDS + 1)
+    scanner.scan()
+    assert not ids_by_name(store)
+    assert not scanner.disks.changed(is_due=False)
+    clock.now += 2
+    assert scanner.disks.changed(is_due=False) == [str(library.folder)]
+    scanner.scan()
+    assert ids_by_name(store)
 
 
 @pytest.mark.root

@@ -198,6 +198,16 @@ def test_a_file_is_added_in_pieces_and_is_listed_when_it_is_whole(
     assert listed(scanner) == ["Celeste.nsp"]  # at once: it need not settle
 
 
+def test_an_upload_that_ends_with_zeros_is_whole(
+    signed_in: webtest.TestApp, scanner: catalogd.Scanner
+) -> None:
+    """Unlike a copy that pauses."""
+    assert listed(scanner) == []
+    upload = begin(signed_in, "a.nsp", MIB)["id"]
+    piece(signed_in, upload, 0, bytes(MIB))
+    assert listed(scanner) == ["a.nsp"]
+
+
 def test_the_library_folder_itself_can_be_the_inbox(
     store: catalogd.Store, settings: catalogd.Settings, library: Library, key: str
 ) -> None:
