@@ -1,6 +1,8 @@
 """Upgrades of large databases of earlier releases, which `serve` does at its start."""
 
+import collections
 import contextlib
+import csv
 import json
 import os
 import pathlib
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 import catalogd
+import containers
 from conftest import wait_for
 from test_store import data_folder, upgraded
 
@@ -276,3 +279,145 @@ def check_ages(db: sqlite3.Connection) -> None:
         assert after < 99 or before == 99 or former
     for subject, age in db.execute("SELECT subject, age FROM ages"):
         assert age >= given.get(subject, 0)
+
+
+# Names that 0.4.0 did not read: its database of 300 files, read better after an upgrade
+
+HERE = pathlib.Path(__file__).parent
+MTIME = 1_790_000_000
+
+
+def named_files() -> dict[str, bytes]:
+    """Return the files by name: one for each name of names.csv, copies of some, and
+    others whose headers tell more than their names."""
+    with (HERE / "names.csv").open(encoding="utf-8") as lines:
+        names = [f"{line['tool']}/{line['name']}" for line in csv.DictReader(lines)]
+    files = {name: name.encode() for name in names}
+    files |= {f"copies/{name}": name.encode() for name in names[:20:2]}
+    for number in range(1, 14):
+        games = [f"0100{number:06}{game:02}0000" for game in range(3)]
+        update = (f"{games[0][:-3]}800", number * 65536)
+        base = containers.content(0, (games[0], 0))
+        other = containers.content(1, (games[1], 0))
+        pack = containers.package(base | containers.content(2, update))
+        more = {
+            f"Pack {number}.nsp": pack,
+            f"Two games {number} [{games[0]}].xci": containers.cartridge(base | other),
+            f"Ticket {number}.nsp": containers.nsp(games[number % 3]),
+            f"{number}.nro": containers.nro(containers.nacp(f"Program {number}"), b""),
+        }
+        files |= {f"more/{name}": content for name, content in more.items()}
+    return files
+
+
+def write_named(folder: pathlib.Path) -> None:
+    for name, content in named_files().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        os.utime(path, (MTIME, MTIME))
+
+
+@pytest.fixture
+def named(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The data folder of 0.4.0, whose library is here."""
+    library, data = tmp_path / "library", data_folder(tmp_path / "data", 17)
+    write_named(library)
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db, db:
+        for table in ("sent", "queue", "ages", "entries", "keys", "accounts"):
+            db.execute(f"DELETE FROM {table}")
+        db.executescript((HERE / "names17.sql").read_text("utf-8"))
+        volume = catalogd.volume_name(str(library), {})
+        sql = "UPDATE entries SET folder = ?, volume = ?,"
+        sql += " source = replace(source, '/library/', ? || '/') WHERE folder NOT NULL"
+        db.execute(sql, (str(library), volume, str(library)))
+        files = db.execute(
+            "SELECT id, source, state FROM entries WHERE folder NOT NULL"
+        )
+        for entry, path, state in files.fetchall():
+            if state == "gone":
+                os.remove(path)
+            else:
+                inode = os.stat(path).st_ino
+                db.execute("UPDATE entries SET inode = ? WHERE id = ?", (inode, entry))
+    return data
+
+
+KEPT = {
+    "entries": "id, source, state, overrides, created_at, created_by",
+    "queue": "id, account, entry, device, key, place, error, created_at",
+    "sent": "DISTINCT entry, account, device",
+    "accounts": "*",
+    "keys": "id, account, label, digest, is_device, shared",
+}
+SENT_NOW = (  # marks of what the entry is still
+    "SELECT entry, account, device, sent_at FROM sent JOIN parts"
+    " ON parts.id = entry AND parts.version = sent.version ORDER BY 1, 2, 3"
+)
+SENT_CONTENTS = f"SELECT contents, {catalogd.SENT_CONTENTS} AS held FROM sent"
+SENT_CONTENTS += " JOIN parts ON parts.id = entry AND parts.version = sent.version"
+
+
+def read_rows(data: pathlib.Path, sql: str) -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db:
+        return db.execute(sql).fetchall()
+
+
+@contextlib.contextmanager
+def read_better(data: pathlib.Path) -> Iterator[catalogd.Store]:
+    """The database after its upgrade, and a first scan that reads the files again."""
+    folder = str(data.parent / "library")
+    with upgraded(data) as store:
+        scanner = catalogd.Scanner(store, catalogd.Settings(folders=(folder,)))
+        assert len(scanner.scan().updated) > 250
+        yield store
+
+
+def test_nothing_is_lost_of_files_whose_names_are_read_better_after_an_upgrade(
+    named: pathlib.Path,
+) -> None:
+    kept = {table: f"SELECT {KEPT[table]} FROM {table}" for table in KEPT}
+    before = {table: {*read_rows(named, sql)} for table, sql in kept.items()}
+    sent, statuses = (
+        read_rows(named, sql) for sql in (SENT_NOW, "SELECT id, status FROM queue")
+    )
+    assert len(before["entries"]) > 250 and len(sent) > 90
+    with read_better(named) as store:
+        for table, sql in kept.items():
+            assert before[table] - {*read_rows(named, sql)} == set()
+        assert read_rows(named, SENT_NOW) == sent
+        marks = read_rows(named, SENT_CONTENTS)
+        assert [mark for mark in marks if mark[0] != mark[1]] == []
+        after = dict(read_rows(named, "SELECT id, status FROM queue"))
+        changed = {id: after[id] for id, status in statuses if after[id] != status}
+        items = store.database.rows("SELECT * FROM all_items")
+        unseen = {it["id"] for it in items if it["seen_from"] > it["sender_age"]}
+        assert {*changed.values()} == {"cancelled"} and {*changed} <= unseen
+
+
+def test_nobody_sees_a_title_that_no_adult_gave_that_age_to_after_an_upgrade(
+    named: pathlib.Path,
+) -> None:
+    given = dict(read_rows(named, "SELECT coalesce(sample, title), age FROM ages"))
+    seen = read_rows(named, "SELECT id, seen_from FROM parts WHERE state = 'here'")
+    with read_better(named) as store:
+        former = store.entries.former_ages()
+    titles = collections.defaultdict(set)
+    for entry, title in read_rows(named, "SELECT entry, title FROM held"):
+        titles[entry].add(title)
+    parts = read_rows(named, "SELECT id, coalesce(sample, id), seen_from FROM parts")
+    ages = collections.defaultdict(list)  # that adults gave titles, or files of them
+    for subject, age in given.items():
+        ages[subject].append(age)
+    for entry, content, _ in parts:
+        for title in titles[entry] - {content} if content in given else ():
+            ages[title].append(given[content])
+    for entry, content, age in parts:
+        for title in titles[entry]:
+            of = ages[content] if title == entry else ages[title]
+            assert age == 99 or of and age >= max(of)
+    after = {entry: age for entry, _, age in parts}
+    hidden = [entry for entry, age in seen if age < 18 and after[entry] == 99]
+    for entry in hidden:  # is told as undecided, unless a part of it is for adults
+        assert titles[entry] & {*former} or any(18 in ages[it] for it in titles[entry])
+    assert hidden
