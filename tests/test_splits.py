@@ -1,22 +1,28 @@
 """Split files: folders and series of parts that are one entry each."""
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import urllib.parse
 from typing import Any
 
 import pytest
+import webtest
 
 import catalogd
 import containers
-from conftest import Games, Library
+from conftest import Games, Home, Library
+from consoles import FTPConsole, Installer
+from test_menus import Menu, sections
 
 WHOLE = containers.package(
     containers.content(1, ("0100AAAABBBB0000", 0))
     | {"large.nca": bytes(range(256)) * 9}
 )
-NAME = "A [0100AAAABBBB0000][v0]"
+GAME = "0100AAAABBBB0000"
+NAME = f"A [{GAME}][v0]"
 FORMS = {  # how the names of the parts are made, the path of the entry, and its name
     "folder": (f"{NAME}.nsp/{{:02}}", f"{NAME}.nsp", f"{NAME}.nsp"),
     "series": (f"{NAME}.ns{{}}", f"{NAME}.ns0", f"{NAME}.nsp"),
@@ -166,3 +172,64 @@ def test_a_split_file_leaves_by_the_service_where_a_proxy_sends_files(
     address = games.address(str(games.library.folder / path))
     answer = games.ask(address, X_Accel_Location="/files")
     assert (answer.body, answer.headers["X-Accel-Redirect"]) == (WHOLE, None)
+
+
+def queue(home: Home, names: str) -> str:
+    """Queue a split file, and return the id of the queue item."""
+    split(home.library, names)
+    home.web.scanner.scan()
+    [entry] = listed(home.store)
+    home.store.queue.send(home.anna, entry["id"])
+    return str(home.store.queue.items(home.anna)[-1]["id"])
+
+
+def test_a_split_file_goes_to_an_ftp_server_as_one(
+    form: tuple[str, str, str], home: Home, card: pathlib.Path
+) -> None:
+    names, _, joined = form
+    item = queue(home, names)
+    with contextlib.closing(FTPConsole(card)) as console:
+        assert home.sender(console.url()).send_next()
+    assert [path.name for path in card.iterdir()] == [joined]
+    assert (card / joined).read_bytes() == WHOLE
+    sent = home.item(item)
+    assert (sent["status"], sent["bytes"]) == ("completed", len(WHOLE))
+
+
+def test_a_split_file_goes_to_an_installer_as_one(
+    form: tuple[str, str, str], home: Home
+) -> None:
+    names, _, joined = form
+    item = queue(home, names)
+
+    def install(console: Installer, address: str) -> None:
+        console.install(address, block=1000)
+
+    with contextlib.closing(Installer(install)) as console:
+        assert home.sender(console.url).send_next()
+    path = urllib.parse.unquote(console.received.decode().rstrip("\n"))
+    assert path.endswith(f"/{joined}")
+    assert bytes(console.body) == WHOLE
+    sent = home.item(item)
+    assert (sent["status"], sent["bytes"]) == ("completed", len(WHOLE))
+
+
+def test_a_split_file_is_one_file_in_the_menus_of_a_console(
+    form: tuple[str, str, str],
+    library: Library,
+    scanner: catalogd.Scanner,
+    browser: webtest.TestApp,
+    key: str,
+) -> None:
+    names, _, joined = form
+    split(library, names)
+    scanner.scan()
+    token, store = catalogd.new_token(), scanner.store
+    store.addresses.set_browse_token(store.accounts.id_of("anna"), token)
+    [item] = sections(browser, f"/dir/{token}")
+    [base] = Menu(browser, f"/dir/{token}").title(GAME)["base"]
+    assert item["size"] == base["downloadSize"] == len(WHOLE)
+    assert base["downloadExtension"] == "nsp"
+    for path in (item["url"], base["downloadUrl"]):
+        assert urllib.parse.unquote(path).endswith(f"/{joined}")
+        assert browser.get(f"/dir/{token}{path}").body == WHOLE
