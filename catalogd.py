@@ -2951,8 +2951,8 @@ appNumber AS appVersion, iif(version GLOB '*[^0-9]*', version, NULL) AS displayV
 CASE appKind WHEN 'update' THEN 'UPDATE' WHEN 'add-on' THEN 'DLC' ELSE 'BASE' END
 AS appType, iif(titleId IS NULL, NULL, CASE appKind WHEN 'base' THEN titleId
 WHEN 'update' THEN substr(titleId, 1, 13) || '{ID_ENDINGS["update"]}' ELSE ownId END)
-AS appId, sort_name, surplus FROM ({APPS}) AS parts WHERE +state = 'here' AND {SEEN}
-AND file_type IN {PACKAGE_TYPES}
+AS appId, sort_name, surplus, title != titleId AS is_guest FROM ({APPS}) AS parts
+WHERE +state = 'here' AND {SEEN} AND file_type IN {PACKAGE_TYPES}
 """
 MENU_ORDER = "surplus IS 'copy', sort_name, id"
 # Of two icons the one that comes first and that a console can decode.
@@ -4902,14 +4902,15 @@ class MenuParts:
         self.entries, self.database = entries, entries.database
 
     def of_titles(self, age: int, titles: Sequence[str]) -> list[Row]:
-        """Return the parts of titles as MENU_PARTS has them: by name, copies last."""
+        """Return the parts of titles as MENU_PARTS has them: by name, copies last, and
+        after them what is first of all a part of another title."""
         these = "(SELECT value FROM json_each(:titles))"
         of = f"titleId IN {these} AND type = 'filepath' AND (title IN {these} OR"
         of += f" id IN (SELECT entry FROM contents WHERE contents.title IN {these}))"
         sql = f"SELECT found.*, {ICON_PATH} AS icon_path"
         sql += f" FROM ({MENU_PARTS} AND {of} AND appId NOT NULL) AS found {MENU_ICONS}"
         values = {"age": age, "titles": json.dumps(titles)}
-        return self.database.rows(f"{sql} ORDER BY {MENU_ORDER}", values)
+        return self.database.rows(f"{sql} ORDER BY is_guest, {MENU_ORDER}", values)
 
     def section_json(self, age: int, prefix: str, has_links: bool, mark: str) -> bytes:
         """Return what MENU_SECTION has, as a JSON array.
@@ -14630,12 +14631,14 @@ const searchWords = memo(words =>
 );
 
 /** Offered parts come first, each group as it is sent: base, newest update, add-ons.
+ * A file of another title, too, comes after one of this title alone: see guestsOf.
  * @param {Entry} a
  * @param {Entry} b */
 function compareParts(a, b) {
   return (
     Number(Boolean(a.part)) - Number(Boolean(b.part)) ||
     (KIND_PLACES[a.kind] || 0) - (KIND_PLACES[b.kind] || 0) ||
+    Number(Boolean(a.isGuest)) - Number(Boolean(b.isGuest)) ||
     compareTexts(a.title_id || "", b.title_id || "") ||
     (b.patch || 0) - (a.patch || 0)
   );

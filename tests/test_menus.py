@@ -467,6 +467,27 @@ def test_a_title_has_all_versions_and_add_ons(menu: Menu) -> None:
     assert menu.ask(TITLE, id="0100FFFFFFFF0000") == {"title": None}
 
 
+def test_the_second_game_of_a_cartridge_has_a_name_and_a_cover(
+    menu: Menu, library: Library, scanner: catalogd.Scanner
+) -> None:
+    """Those of its own file, where there is one."""
+    second = "0100F1F100060000"
+    both, own = f"Apple Ape [{GAME}] + Pear [{second}]", f"Pear [{second}][v0]"
+    library.add(f"two/{both}.xci")
+    library.add(f"two/{both}.jpg", JPEG)
+    scanner.scan()
+    title = menu.title(second)
+    assert title["name"] == "Apple Ape + Pear"
+    assert [base["appId"] for base in title["base"]] == [second]
+    image = title["icon"]["url"]
+    library.add(f"one/{own}.nsp")
+    library.add(f"one/{own}.jpg", png(8, 8))
+    scanner.scan()
+    title = menu.title(second)
+    assert title["name"] == "Pear" and title["icon"]["url"] != image
+    assert len(title["base"]) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [("LEMON", [GAME]), ("él", [OTHER]), ("日", [OTHER]), (GAME.lower(), [GAME])]

@@ -404,6 +404,19 @@ def test_a_cartridge_with_two_games_is_part_of_both_titles(script: Any) -> None:
     assert [title[3] for title in both] == ["completed", ""]
 
 
+def test_the_second_game_of_a_cartridge_has_a_name_and_a_cover(script: Any) -> None:
+    """Those of its own file, where there is one."""
+    card = {**entry("card", 9, b=0, o=0), "name": "A + B", "icon": "of both"}
+    own = {**entry("own", 5, o=0), "name": "B", "base_id": IDS["o"], "icon": "of B"}
+    shown = "all => titlesOf(all).map(it => [it.id, it.name, picturedPart(it)?.icon])"
+    both = ["A + B", "of both"]
+    first, second = [IDS["b"], *both], [IDS["o"], *both]
+    assert script.evaluate(shown, [card]) == [first, second]
+    for entries in ([card, own], [own, card]):
+        titles = script.evaluate(shown, entries)
+        assert sorted(titles) == [first, [IDS["o"], "B", "of B"]]
+
+
 def test_a_file_is_told_as_what_it_is(script: Any) -> None:
     texts = script.evaluate("['zip', 'xci'].map(formatName)")
     assert texts == ["no package, but a ZIP archive", "XCI"]
