@@ -2721,7 +2721,7 @@ MAX_OPEN = 10_000  # items of an account that have not ended
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 MAX_UNDONE = 1000  # actions that were undone, which may be asked for again
-CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
+CLIENT_SECONDS = 60  # a device counts as connected after a call: clients pause for 30
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MIN_SPEED_SECONDS = 1  # between the two reports that tell the speed of a transfer
@@ -3440,6 +3440,15 @@ def check_device(db: sqlite3.Connection, account: int, device: str | None) -> in
     sql = "SELECT age FROM keys JOIN viewers USING (account)"
     sql += " WHERE id = ? AND is_device AND (account = ? OR shared)"
     return int(existing(db.execute(sql, (device, account)).fetchone(), "no_device")[0])
+
+
+def retried(db: sqlite3.Connection, item: Row) -> Row:
+    """Return the columns of an item that is tried again. One that any device may send
+    goes back to that of its account which sent it last, where people see it."""
+    sql = "SELECT id AS device, NULL AS freed_from FROM keys WHERE id = coalesce(?, ?)"
+    of = item["device"], item["key"], item["sender"]
+    place = db.execute(f"{sql} AND account = ? AND is_device", of).fetchone()
+    return {**NEW_ITEM, **dict(place or ())}
 
 
 def bound_items(db: sqlite3.Connection, account: int) -> None:
@@ -5463,7 +5472,7 @@ class Queue:
             if "retry" not in QUEUE_STATUSES[facts["status"]].next:
                 raise Conflict("item_is_open")
             replaces = facts["replaces"] or way == "replace"
-            update_item(db, facts, {**NEW_ITEM, "replaces": replaces})
+            update_item(db, facts, {**retried(db, facts), "replaces": replaces})
             check_open(db, account, item)
 
     def cancel(self, account: int, *items: str, admin: bool = False) -> str:
@@ -5486,9 +5495,9 @@ class Queue:
         sql = "SELECT * FROM items WHERE sender = ? AND status = 'failed'"
         sql += f" AND {MAY_BE_OPEN}"
         with self.database.writing() as db:
-            for item in db.execute(sql, (account,)).fetchall():
+            for item in map(dict, db.execute(sql, (account,)).fetchall()):
                 with contextlib.suppress(Conflict):
-                    update_item(db, dict(item), NEW_ITEM)
+                    update_item(db, item, retried(db, item))
 
     def cancel_waiting(self, account: int, freed: bool = False) -> str:
         """Cancel the items that no client sends, or only those that are `freed` from
@@ -14127,7 +14136,11 @@ async function request(method, path, body, how = {}) {
   const most = kind === "blob" ? MAX_FILE_MS : MAX_BODY_MS;
   const data = await within(most, ender, read, response.status);
   setConnected(true);
-  if (data && !response.ok) throw await rejected(data, response.status);
+  if (data?.error === "signed_out" && state.phase === "in" && !isLeaving) {
+    await findSession();
+    return request(method, path, body, how);
+  }
+  if (data && !response.ok) throw new Problem(sentence(data), response.status, data);
   return {data, headers: response.headers};
 }
 
@@ -14153,12 +14166,14 @@ function never() {
   return new Promise(() => {});
 }
 
-async function rejected(data, status) {
-  if (data.error === "signed_out" && state.phase === "in") {
-    lock();
-    if (!isLeaving) await never();
-  }
-  return new Problem(sentence(data), status, data);
+/** Go on where another tab has begun a session of the same account. Else show the page
+ * to whoever has one, or ask who it is: nothing comes of the call. */
+async function findSession() {
+  const {account} = await call("GET", "web/me");
+  if (account && !isOther(account)) return;
+  if (account) beginAnew();
+  else lock();
+  await never();
 }
 
 /** Make a call again, after longer and longer pauses, until the server has answered it.
@@ -14393,7 +14408,6 @@ function leave() {
 /** Ask who it is where a session has ended. What was typed and where is kept for the
  * same account; what calls of the session answer, and what waits for that, is not. */
 function lock() {
-  if (isLeaving) return;
   closeQuestion();
   for (const upload of state.uploads)
     if (upload.status === "running") upload.status = "waiting";

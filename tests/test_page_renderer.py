@@ -151,9 +151,9 @@ def test_a_page_without_its_translation_is_english_and_says_so(
 # Accounts
 
 
-def sign_in_elsewhere(page: Any) -> None:
-    """Sign in as ben, as another tab does."""
-    fields = {"username": "ben", "password": PASSWORD}
+def sign_in_elsewhere(page: Any, name: str = "ben") -> None:
+    """Sign in, as another tab does."""
+    fields = {"username": name, "password": PASSWORD}
     assert page.request.post("/web/login", data=fields).ok
 
 
@@ -166,7 +166,6 @@ def test_a_page_whose_account_is_another_now_is_drawn_anew(
     add(store, "Paper Harbor")
     anna.goto("#settings/people")
     see(anna, "Add an account")
-    anna.wait_for_load_state("networkidle")  # a call under way would be signed out
     if rights == "another account":
         sign_in_elsewhere(anna)
         name = "ben"
@@ -177,6 +176,24 @@ def test_a_page_whose_account_is_another_now_is_drawn_anew(
     poll(anna)
     until(lambda: anna.locator(".who").inner_text() == name)
     anna.get_by_role("link", name="People").wait_for(state="detached")
+
+
+@pytest.mark.parametrize("name", ["anna", "ben"])
+def test_a_call_of_a_session_that_another_tab_has_ended_asks_whose_the_next_one_is(
+    anna: Any, store: catalogd.Store, name: str
+) -> None:
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    anna.goto("")
+    see(anna, "Nothing here yet")
+    answer = {"success": False, "error": "signed_out", "message": "You are signed out."}
+    refuse = lambda route: route.fulfill(status=403, json=answer)  # noqa: E731
+    sign_in_elsewhere(anna, name)
+    for path in ("changes", "sessions"):
+        anna.route(f"**/web/{path}*", refuse, times=1)
+    poll(anna)
+    until(lambda: anna.locator(".who").inner_text() == name)
+    told = anna.evaluate("call('GET', 'web/sessions')")
+    assert [row["current"] for row in told["sessions"]].count(True) == 1
 
 
 def test_what_was_typed_goes_with_the_account(anna: Any, store: catalogd.Store) -> None:

@@ -1254,6 +1254,37 @@ def test_all_failed_items_are_retried_whose_entries_are_not_queued_again(
     assert store.queue.items(anna)[2]["ended_at"] is None
 
 
+@pytest.mark.parametrize("is_device", [True, False])
+@pytest.mark.parametrize("way", ["one", "all"])
+def test_what_any_device_may_send_is_retried_on_the_one_that_failed(
+    store: catalogd.Store, anna: int, entry: str, way: str, is_device: bool
+) -> None:
+    key = store.accounts.add_key(anna, "Attic", b"digest", is_device=is_device)
+    item = send(store, anna, entry)
+    store.clients.report(anna, item, {"status": "failed", "key": key})
+    if way == "one":
+        store.queue.retry(anna, item)
+    else:
+        store.queue.retry_failed(anna)
+    (row,) = store.queue.items(anna)
+    assert (row["status"], row["device"]) == ("pending", key if is_device else None)
+
+
+def test_an_item_that_lost_its_device_is_retried_there_once_its_account_has_it(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    ben = store.accounts.add("ben", "hash")
+    console = {"name": "Attic", "target": "ftp://10.0.0.7:5000", "shared": True}
+    device = store.devices.add(ben, console)
+    store.queue.send(anna, entry, device)
+    (item,) = [row["id"] for row in store.queue.items(anna)]
+    store.clients.report(ben, item, {"status": "failed", "key": device})
+    store.devices.change(device, {"shared": False})
+    store.devices.change(device, {"account": anna})
+    store.queue.retry(anna, item)
+    assert names(store.clients.pending(anna, key=device)) == ["Celeste"]
+
+
 def test_only_what_was_shown_or_is_older_is_cleared(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:

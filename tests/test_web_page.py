@@ -272,7 +272,7 @@ def test_polls_of_a_client_do_not_change_the_etag_of_the_queue(
         etags.add(signed_in.get("/web/changes").headers["ETag"])
     assert len(etags) == 1
     last = catalogd.stamp(clock.now)
-    clock.now += 31  # and when it was seen last is told once it is away
+    clock.now += 61  # and when it was seen last is told once it is away
     (device,) = signed_in.get("/web/changes").json["devices"]
     assert (device["state"], device["last_call"]) == ("away", last)
 
