@@ -22,7 +22,9 @@ import webtest
 
 import catalogd
 import send_to_switch
-from conftest import PASSWORD, Home, Library, wait_for
+from browser import see
+from browser import sign_in as sign_in_page
+from conftest import PASSWORD, Home, Library, Visit, wait_for
 from consoles import FTPConsole
 from saves import kept, packed, write
 
@@ -618,3 +620,74 @@ def test_check_tells_what_was_copied_last_and_why_not(
     shutil.rmtree(saves)
     assert told() == f"Saves cannot be kept in {saves}: {AWAY}"
     assert send_to_switch.SENTENCES["disk_away"] == AWAY
+
+
+# The page in a real Chromium
+
+BROKEN = "Not copied: /JKSV/Moon/2.zip: It is not whole, or it is being written."
+
+
+@pytest.fixture
+def looked(service: catalogd.Web, store: catalogd.Store, copies: Copies) -> str:
+    """A console with two saves, that was looked at."""
+    id = copies.device("Living room", store.accounts.id_of("anna"), shared=True)
+    for title, name in {"Étoile 日本": "#1 50%", "Moon": "Chapter 3"}.items():
+        copies.add("Living room", title, name, packed(title.encode()))
+    console = catalogd.Console(service.consoles, {"id": id, "name": "Living room"})
+    damaged = {"code": "save_damaged", "arguments": {}}
+    broken = {"path": "/JKSV/Moon/2.zip", "why": damaged}
+    failed = {"code": "save_failed", "arguments": broken}
+    none = {"code": "", "arguments": {}}
+    for told in ({"saves": None, **failed}, {"saves": 2, **none}):
+        console._note_saves(f"{catalogd.TOLD}{json.dumps(told)}")
+    service.consoles._running[id] = console
+    return id
+
+
+def test_the_saves_are_listed_by_title_and_downloaded(anna: Any, looked: str) -> None:
+    anna.goto("#settings/library")
+    panel = anna.get_by_role("region", name="Saves")
+    see(panel, "Looked for saves")
+    see(panel, "2 copied")
+    see(panel, BROKEN)
+    panel.get_by_text("Étoile 日本").click()
+    with anna.expect_download() as download:
+        panel.get_by_role("link", name="Download #1 50%").click()
+    assert download.value.suggested_filename == "#1 50%.zip"
+    content = pathlib.Path(download.value.path()).read_bytes()
+    assert content == packed("Étoile 日本".encode())
+
+
+def test_a_device_has_its_own_saves(anna: Any, looked: str) -> None:
+    anna.goto("#settings/devices")
+    row = anna.get_by_role("listitem").filter(has_text="living room.lan")
+    see(row, BROKEN)
+    row.get_by_text("Saves", exact=True).click()
+    row.get_by_text("Moon", exact=True).click()
+    row.get_by_role("link", name="Download Chapter 3").wait_for()
+
+
+def test_where_their_disk_is_away_the_list_tells_it(
+    anna: Any, saves: pathlib.Path
+) -> None:
+    saves.rmdir()
+    anna.goto("#settings/library")
+    panel = anna.get_by_role("region", name="Saves")
+    see(panel, AWAY)
+
+
+def test_without_saves_there_is_no_list(anna: Any) -> None:
+    anna.goto("#settings/library")
+    anna.get_by_role("region", name="Tidy").wait_for()
+    assert anna.get_by_role("region", name="Saves").count() == 0
+
+
+def test_a_child_without_any_sees_none(
+    visit: Visit, store: catalogd.Store, site: str, looked: str
+) -> None:
+    store.accounts.add("kim", catalogd.hash_password(PASSWORD), age=7)
+    page = visit(base_url=site)
+    sign_in_page(page, store, site, "kim")
+    page.goto("#settings/devices")
+    see(page, "Living room")
+    assert page.get_by_text("Saves", exact=True).count() == 0

@@ -1,8 +1,11 @@
 """The page in a real Chromium, over real sockets, end to end."""
 
 import dataclasses
+import importlib
 import pathlib
 import re
+import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -543,3 +546,164 @@ def test_an_account_is_added_made_admin_and_removed(
     assert dialog.get_by_label("Your password").input_value() == ""
     answer("Remove")
     until(lambda: len(store.accounts.all()) == 1)
+
+
+# What a browser keeps
+
+STORED = re.search(r"const STORED = \{([\s\S]*?)\n\};", catalogd.JS)
+assert STORED
+KEYS = re.findall(r"^  (\w+): ", STORED[1], re.MULTILINE)
+RUBBISH = ["{", "null", "constructor", "-1", "\u0000 ☃ <b>", '{"id": 5}']
+
+
+def test_every_key_that_is_stored_has_a_default() -> None:
+    used = r'(?:stored|setItem|removeItem)\(\s*"(\w+)"'
+    assert {*re.findall(used, catalogd.JS)} <= {*KEYS}
+    assert "getItem" not in catalogd.JS.replace("getItem(name) ??", "")
+    assert len(KEYS) == 7
+
+
+PUT = """{
+  const [names, text] = JSON.parse(sessionStorage.rubbish || "[[]]");
+  for (const place of [localStorage, sessionStorage])
+    for (const name of names) place.setItem(name, text);
+}"""
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [name for name in KEYS if name != "invitation"],  # which hides
+        *(pytest.param([name], marks=pytest.mark.ci) for name in KEYS),
+    ],
+    ids=lambda names: names[0] if len(names) == 1 else "together",
+)
+def test_rubbish_that_is_stored_does_not_leave_the_page_blank(
+    anna: Any, store: catalogd.Store, names: list[str]
+) -> None:
+    add(store, "Paper Harbor")
+    anna.add_init_script(PUT)  # what leaves, keeps its own
+    anna.goto("")
+    for text in RUBBISH:
+        put = "put => { sessionStorage.rubbish = JSON.stringify(put); }"
+        anna.evaluate(put, [names, text])
+        anna.reload()
+        shown = "Paper Harbor|Nothing found|You are signed in as anna."
+        anna.get_by_text(re.compile(shown)).first.wait_for()
+        anna.evaluate("localStorage.clear(); sessionStorage.clear()")
+
+
+def test_the_setup_code_of_a_link_is_kept_until_there_is_an_account(
+    visit: Visit, site: str, store: catalogd.Store
+) -> None:
+    page = visit(base_url=site)
+    page.goto(f"#setup={store.accounts.setup_code}")
+    code = page.get_by_label("Setup code")
+    until(lambda: code.input_value() == store.accounts.setup_code)
+    page.reload()
+    until(lambda: code.input_value() == store.accounts.setup_code)
+    page.get_by_label("Name").fill("robin")
+    page.get_by_label("Password").fill(PASSWORD)
+    button(page, "Create account").click()
+    see(page, "Nothing here yet")
+    assert page.evaluate("sessionStorage.getItem('setupCode')") is None
+
+
+def test_another_language_leaves_what_was_typed(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor - Update 3", kind="update", base_id="0100AAAA00000000")
+    anna.goto("#settings/you")
+    old = anna.get_by_label("Current password")
+    old.fill("half a pass")
+    german = {"words": catalogd.WORDS | {"oldPassword": "Altes Passwort"}}
+    german |= {"sentences": catalogd.SENTENCES, "about": {"direction": "ltr"}}
+    anna.route("**/languages/de.json", lambda route: route.fulfill(json=german))
+    anna.evaluate("LANGUAGES.de = 'Deutsch'; update({})")
+    button(anna, "Deutsch").click()
+    typed = anna.get_by_label("Altes Passwort")
+    until(lambda: typed.input_value() == "half a pass")
+    assert anna.evaluate("document.documentElement.lang") == "de"
+    button(anna, "English").click()
+    until(lambda: old.input_value() == "half a pass")
+
+
+# `tests/page/check.py --edit`: style sheet and script as files of their own
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(pathlib.Path(__file__).parent / "page")
+    check: Any = importlib.import_module("check")
+    edit: Any = sys.modules["edit"]
+
+
+@pytest.fixture
+def editing(tmp_path: pathlib.Path) -> Any:
+    program = tmp_path / "copy" / "catalogd.py"
+    program.parent.mkdir()
+    shutil.copy(catalogd.__file__, program)
+    return edit.Editing(program)
+
+
+def change(editing: Any, name: str, old: str, new: str) -> None:
+    text = editing.text(name)
+    assert old in text
+    editing.files[name].write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_what_is_saved_is_put_back_and_nothing_else(editing: Any) -> None:
+    before = editing.source
+    assert [editing.text(name) for name in ("CSS", "JS")] == [catalogd.CSS, catalogd.JS]
+    assert not editing.save()
+    change(editing, "CSS", "--accent: #0f6b5c", "--accent: #123456")
+    change(editing, "JS", "const MAX_PARTS = 100;", r"const MAX_PARTS = /\d/ ? 99 : 9;")
+    assert [editing.save() for _ in range(3)] == [True, True, False]
+    now = editing.program.read_text(encoding="utf-8")
+    now = now.replace("--accent: #123456", "--accent: #0f6b5c")
+    assert now.replace(r"/\d/ ? 99 : 9;", "100;") == before
+    editing.end()
+    assert [path.name for path in editing.program.parent.iterdir()] == ["catalogd.py"]
+
+
+def test_nothing_is_put_into_a_program_that_was_changed_meanwhile(editing: Any) -> None:
+    other = editing.source + "# mine\n"
+    editing.program.write_text(other, encoding="utf-8")
+    assert not editing.save(), "nothing was edited"
+    change(editing, "CSS", "--accent: #0f6b5c", "--accent: #123456")
+    with pytest.raises(edit.Refused, match="was changed meanwhile"):
+        editing.save()
+    assert editing.program.read_text(encoding="utf-8") == other
+    assert "#123456" in editing.text("CSS"), "it is kept"
+
+
+@pytest.mark.parametrize("text", ['a { content: """ }\n', "a { color: red }"])
+def test_a_text_that_would_end_the_constant_is_refused(editing: Any, text: str) -> None:
+    editing.files["CSS"].write_text(text, encoding="utf-8")
+    with pytest.raises(edit.Refused):
+        editing.save()
+    assert editing.program.read_text(encoding="utf-8") == editing.source
+
+
+@pytest.fixture
+def proxy(editing: Any, site: str) -> Iterator[str]:
+    server = edit.serve(editing, site, 0)
+    yield f"http://localhost:{server.server_address[1]}/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_page_of_a_running_server_is_loaded_again_when_it_is_edited(
+    visit: Visit, proxy: str, editing: Any, key: str
+) -> None:
+    page = visit()
+    page.goto(proxy)
+    see(page, "Your home game library.")
+    color = "getComputedStyle(document.documentElement).getPropertyValue('--accent')"
+    assert page.evaluate(color) == "#0f6b5c"
+    change(editing, "CSS", "--accent: #0f6b5c", "--accent: #123456")
+    page.wait_for_function(f"{color} === '#123456'")  # also while it is loaded again
+    change(editing, "JS", "renderLogo(), h.h1(null, title)", "h.h1(null, 'Edited')")
+    see(page, "Edited")
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill("a guess")
+    page.get_by_role("button", name="Sign in").click()
+    see(page, "The name or the password is wrong.")
