@@ -106,17 +106,6 @@ def test_admins_see_the_last_copy_and_download_it(
     assert f'filename="{NIGHT}"' in answer.headers["Content-Disposition"]
 
 
-def test_a_member_sees_no_backup(
-    signed_in: webtest.TestApp, store: catalogd.Store, backups: catalogd.Backups
-) -> None:
-    backups.make()
-    store.accounts.add("ben", "hash", admin=True)
-    store.accounts.change(store.accounts.id_of("anna"), {"admin": False})
-    signed_in.get("/web/status", status=403)
-    own = {"own_password": PASSWORD}
-    assert "error" in signed_in.post_json("/web/backup/file", own, status=403).json
-
-
 @pytest.mark.parametrize("fault", ["the disk", "the folder"])
 def test_a_failure_is_told_until_a_copy_is_made(
     signed_in: webtest.TestApp,

@@ -369,13 +369,6 @@ def test_a_folder_that_is_there_and_empty_is_a_new_data_folder(
     assert os.listdir(other) == ["letter.txt"]
 
 
-def test_there_is_no_backup_of_a_database_that_is_not_there(
-    refused: Run, data: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    assert refused("backup", str(tmp_path / "copy")) == f"{data}: {NO_DATABASE}"
-    assert not (tmp_path / "copy").exists()
-
-
 def test_the_default_data_folder_is_the_users(
     run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -895,16 +888,17 @@ def test_a_problem_is_one_line_whatever_is_in_it(
     assert line.startswith(r"catalogd: /a\nb\x1b[2J\u202e.ini: ")
 
 
-def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
-    stream = Terminal()
+@pytest.mark.parametrize(
+    ("stream", "screen"),
+    [(Terminal(), ["", "3 files found, 1 read", ""]), (io.StringIO(), [""])],
+)
+def test_progress_is_drawn_on_a_terminal_and_not_into_a_file(
+    ticking: None, stream: io.StringIO, screen: list[str]
+) -> None:
     line = catalogd.ProgressLine(stream)
     line.draw(catalogd.progress({"files": 3, "read": 1}))
     line.close()
-    assert stream.getvalue().split("\r\x1b[K") == [
-        "",
-        "3 files found, 1 read",
-        "",
-    ]
+    assert stream.getvalue().split("\r\x1b[K") == screen
 
 
 def test_progress_is_drawn_ten_times_a_second_at_most(
@@ -916,14 +910,6 @@ def test_progress_is_drawn_ten_times_a_second_at_most(
     for _ in range(4):
         line.draw("a")
     assert stream.getvalue().count("\r") == 2
-
-
-def test_progress_is_not_drawn_into_a_file(ticking: None) -> None:
-    stream = io.StringIO()
-    line = catalogd.ProgressLine(stream)
-    line.draw("a")
-    line.close()
-    assert stream.getvalue() == ""
 
 
 def test_the_line_is_cleared_when_a_scan_fails(
@@ -978,10 +964,6 @@ def test_a_file_with_new_content_and_its_old_time_is_damaged(
     assert re.fullmatch(r"damaged     \w+  .*/a\\x1b\.nsp\n1 damaged\.\n", out)
     message = "The content of files changed, but not their size and time."
     assert err == f"catalogd: {message}\n"
-
-
-def test_an_empty_library_has_nothing_to_verify(run: Run) -> None:
-    assert run("verify") == "no files.\n"
 
 
 # Serve
@@ -1696,36 +1678,28 @@ def owned_by(
     monkeypatch.setattr(os, "stat", lambda path, **rules: result)
 
 
-def test_root_gets_the_groups_of_the_owner_first(
+@pytest.mark.parametrize(
+    ("user", "name", "became"),
+    [
+        (7, "games", [("setgroups", [8, 44]), ("setgid", 8), ("setuid", 7)]),
+        (7, None, [("setgroups", [8]), ("setgid", 8), ("setuid", 7)]),
+        (0, "root", []),
+    ],
+)
+def test_root_becomes_the_owner_of_the_data_folder_with_its_groups_first(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     identity: list[tuple[str, Any]],
+    user: int,
+    name: str | None,
+    became: list[tuple[str, Any]],
 ) -> None:
-    owned_by(monkeypatch, tmp_path, 7, 8)
-    monkeypatch.setattr(pathlib.Path, "owner", lambda path: "games")
+    owned_by(monkeypatch, tmp_path, user, 8 if user else 0)
+    owner = Mock(return_value=name) if name else Mock(side_effect=KeyError)
+    monkeypatch.setattr(pathlib.Path, "owner", owner)
     monkeypatch.setattr(os, "getgrouplist", lambda name, group: [group, 44])
     catalogd.become_owner(str(tmp_path))
-    assert identity == [("setgroups", [8, 44]), ("setgid", 8), ("setuid", 7)]
-
-
-def test_an_owner_without_a_name_has_the_folders_group(
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    identity: list[tuple[str, Any]],
-) -> None:
-    owned_by(monkeypatch, tmp_path, 4_000_007, 8)
-    catalogd.become_owner(str(tmp_path))
-    assert identity == [("setgroups", [8]), ("setgid", 8), ("setuid", 4_000_007)]
-
-
-def test_root_stays_root_over_its_own_folder(
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    identity: list[tuple[str, Any]],
-) -> None:
-    owned_by(monkeypatch, tmp_path, 0, 0)
-    catalogd.become_owner(str(tmp_path))
-    assert identity == []
+    assert identity == became
 
 
 def test_another_user_stays_the_same(
@@ -1749,16 +1723,6 @@ def test_root_that_may_not_change_its_user_is_one_line(
     monkeypatch.setattr(os, "setgroups", refuse)
     with pytest.raises(catalogd.Problem, match="cannot act as its owner: Operation"):
         catalogd.become_owner(str(tmp_path))
-
-
-def test_ctrl_c_ends_any_command_with_its_usual_code(
-    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(args: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(catalogd, "read_settings", interrupt)
-    assert catalogd.main(["check"]) == 130
 
 
 def test_letters_that_a_terminal_cannot_show_are_escaped(

@@ -744,18 +744,6 @@ def test_an_item_that_a_client_sends_is_refused_to_another(
     store.clients.report(anna, item, {**claim, "progress_percent": 5})
 
 
-def test_an_item_that_went_stale_is_taken_by_another_client(
-    store: catalogd.Store, clock: Clock, item: str
-) -> None:
-    anna = store.accounts.id_of("anna")
-    clock.now += 301
-    store.clients.report(anna, item, {"status": "processing", "client": "one"})
-    clock.now += 301
-    store.clients.report(anna, item, {"status": "processing", "client": "two"})
-    with pytest.raises(catalogd.Conflict):
-        store.clients.report(anna, item, {"client": "one"})
-
-
 def test_a_client_finds_what_it_sent_before_it_crashed(
     browser: webtest.TestApp, store: catalogd.Store, clock: Clock, key: str, item: str
 ) -> None:
@@ -781,15 +769,3 @@ def test_a_released_item_is_pending_at_once_and_for_anybody(
     (row,) = store.clients.pending(anna)
     assert (row["id"], row["percent"], row["bytes"]) == (item, 50, 5)
     store.clients.report(anna, item, {"status": "processing", "client": "two"})
-
-
-def test_an_item_that_ended_is_not_released(store: catalogd.Store, item: str) -> None:
-    anna = store.accounts.id_of("anna")
-    store.clients.report(anna, item, {"status": "completed"})
-    with pytest.raises(catalogd.Conflict):
-        store.clients.report(anna, item, {"release": True})
-
-
-def test_a_release_that_is_no_boolean_is_refused() -> None:
-    with pytest.raises(catalogd.Problem, match="release must be a boolean"):
-        catalogd.parse(catalogd.PROGRESS, b'{"queue_item_id": "x", "release": 1}')

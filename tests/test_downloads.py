@@ -121,6 +121,7 @@ def test_a_file_that_is_gone_is_404(
     (games.library.folder / "a.nsp").unlink()
     answer = games.ask(path)
     assert (answer.status, json.loads(answer.body)["error"]) == (404, "not_found")
+    assert str(games.library.folder) not in str(answer.body)
 
 
 @pytest.fixture

@@ -89,6 +89,7 @@ def test_a_whole_number_may_be_written_with_a_fraction(text: bytes) -> None:
         ("error_arguments", "text", "must be an object of texts and numbers"),
         ("error_arguments", [], "must be an object of texts and numbers"),
         ("bytes_kept", -1, "must be from 0 to 9223372036854775807"),
+        ("release", 1, "must be a boolean"),
     ],
 )
 def test_a_bad_value_is_named_with_its_field(

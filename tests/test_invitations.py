@@ -13,7 +13,6 @@ from conftest import PASSWORD, Clock
 
 OWN = {"own_password": PASSWORD}
 CHOSEN = {"username": "mia", "password": "long enough"}
-STRANGER = {"Sec-Fetch-Site": "cross-site"}
 DAY = 86400
 
 
@@ -258,12 +257,6 @@ def test_no_admin_of_an_age_is_invited(signed_in: webtest.TestApp) -> None:
     signed_in.post_json("/web/invitations", {"age": 5}, status=400)
 
 
-def test_invitations_are_for_admins(member: webtest.TestApp) -> None:
-    member.get("/web/invitations", status=403)
-    member.post_json("/web/invitations", {}, status=403)
-    member.delete("/web/invitations/1", status=403)
-
-
 def test_guesses_delay_their_own_address_and_a_good_link_excuses_none(
     signed_in: webtest.TestApp, guest: webtest.TestApp
 ) -> None:
@@ -275,15 +268,6 @@ def test_guesses_delay_their_own_address_and_a_good_link_excuses_none(
     assert look(guest, token, status=429)["reason"] == "too_many_tries"
     accept(guest, token, status=429)
     look(signed_in, token)
-
-
-def test_another_site_neither_reads_nor_accepts_an_invitation(
-    signed_in: webtest.TestApp, guest: webtest.TestApp, store: catalogd.Store
-) -> None:
-    body = {"token": invite(signed_in), **CHOSEN}
-    for path in ("/web/invitation", "/web/invitation/accept"):
-        guest.post_json(path, body, headers=STRANGER, status=403)
-    assert names(store) == ["anna"]
 
 
 def test_the_log_tells_of_invitations_without_their_tokens(

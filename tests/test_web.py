@@ -189,16 +189,6 @@ def test_the_list_of_an_empty_library_is_empty(client: webtest.TestApp) -> None:
     assert client.get("/api/list").json == {"entries": []}
 
 
-def test_the_list_is_ordered_by_name_without_case(
-    client: webtest.TestApp, library: Library, scanner: catalogd.Scanner
-) -> None:
-    for name in ("b.nsp", "C.nsp", "A.nsp"):
-        library.add(name)
-    scanner.scan()
-    names = [entry["name"] for entry in client.get("/api/list").json["entries"]]
-    assert names == ["A", "b", "C"]
-
-
 def test_the_list_has_links_too(client: webtest.TestApp, store: catalogd.Store) -> None:
     said = {"name": "Far", "description": "words", "version": "2"}
     link = store.entries.add_link(
@@ -216,16 +206,6 @@ def test_the_list_has_links_too(client: webtest.TestApp, store: catalogd.Store) 
         "created_by": "anna",
         "metadata": {"description": "words", "version": "2"},
     }
-
-
-def test_the_list_follows_the_catalog(
-    client: webtest.TestApp, entry: str, library: Library, scanner: catalogd.Scanner
-) -> None:
-    before = client.get("/api/list")
-    library.add("Second.nsp")
-    scanner.scan()
-    after = client.get("/api/list", headers={"If-None-Match": before.headers["ETag"]})
-    assert len(after.json["entries"]) == 2
 
 
 def test_a_list_that_changes_while_it_is_read_is_sent_again(
@@ -252,30 +232,6 @@ def test_a_list_that_changes_while_it_is_read_is_sent_again(
     assert len(after.json["entries"]) == 2
 
 
-def test_the_list_is_prepared_once_for_each_change(
-    client: webtest.TestApp,
-    entry: str,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = client.get("/api/list").json
-    monkeypatch.setattr(
-        store.entries, "list_json", lambda: pytest.fail("it was built again")
-    )
-    assert client.get("/api/list").json == before
-
-
-def test_a_long_list_is_whole(
-    client: webtest.TestApp, library: Library, scanner: catalogd.Scanner
-) -> None:
-    for number in range(400):
-        library.add(f"{number}.nsp")
-    scanner.scan()
-    answer = client.get("/api/list")
-    assert len(answer.body) > catalogd.LONG_BODY_BYTES
-    assert len(answer.json["entries"]) == 400
-
-
 def test_a_file_is_downloaded(client: webtest.TestApp, entry: str) -> None:
     answer = client.get(
         f"/api/download/{entry}",
@@ -284,12 +240,6 @@ def test_a_file_is_downloaded(client: webtest.TestApp, entry: str) -> None:
     assert answer.body == b"hello"
     assert answer.content_type == "application/octet-stream"
     assert answer.headers["Content-Disposition"].startswith("attachment; filename=")
-
-
-def test_a_download_answers_head(client: webtest.TestApp, entry: str) -> None:
-    answer = client.head(f"/api/download/{entry}")
-    assert answer.headers["Content-Length"] == "5"
-    assert answer.body == b""
 
 
 def test_a_link_is_redirected_to(
@@ -309,16 +259,6 @@ def test_an_entry_that_does_not_exist_is_404(unchanged: Common, path: str) -> No
     assert_refused(unchanged.client().get(path, status=404), "not_found")
 
 
-def test_an_entry_whose_file_is_gone_is_404(
-    client: webtest.TestApp, entry: str, library: Library
-) -> None:
-    for path in library.folder.iterdir():
-        path.unlink()
-    answer = client.get(f"/api/download/{entry}", status=404)
-    assert_refused(answer, "not_found")
-    assert str(library.folder) not in answer.text
-
-
 def test_the_info_of_an_entry_is_that_of_the_list(
     client: webtest.TestApp, entry: str
 ) -> None:
@@ -332,16 +272,12 @@ def test_the_info_of_an_entry_is_that_of_the_list(
 # The interface: queue
 
 
-def test_an_entry_is_sent(client: webtest.TestApp, entry: str) -> None:
-    answer = client.post_json("/api/send-to-switch", {"entry_id": entry})
-    assert answer.json == {"success": True, "message": "Added to the queue."}
-
-
 def test_an_entry_that_is_sent_twice_is_in_the_queue_once(
-    client: webtest.TestApp, entry: str, item: str
+    client: webtest.TestApp, entry: str
 ) -> None:
-    answer = client.post_json("/api/send-to-switch", {"entry_id": entry})
-    assert answer.json == {"success": True, "message": "Already in the queue."}
+    for message in ("Added to the queue.", "Already in the queue."):
+        answer = client.post_json("/api/send-to-switch", {"entry_id": entry})
+        assert answer.json == {"success": True, "message": message}
     assert len(pending(client)) == 1
 
 
@@ -391,25 +327,6 @@ def test_the_queue_has_pending_items_with_the_documented_fields(
         "entry_size": 5,
         "status": "pending",
     }
-
-
-def test_the_queue_is_first_in_first_out(
-    client: webtest.TestApp, library: Library, scanner: catalogd.Scanner
-) -> None:
-    for name in ("a.nsp", "b.nsp", "c.nsp"):
-        library.add(name)
-    scanner.scan()
-    ids = [entry["id"] for entry in client.get("/api/list").json["entries"]]
-    for entry in (ids[1], ids[2], ids[0]):
-        client.post_json("/api/send-to-switch", {"entry_id": entry})
-    assert [row["entry_name"] for row in pending(client)] == ["b", "c", "a"]
-
-
-def test_a_queue_is_its_account_s_own(
-    client: webtest.TestApp, browser: webtest.TestApp, item: str, stranger: str
-) -> None:
-    answer = browser.get("/api/send-queue", headers=bearer(stranger))
-    assert answer.json == {"success": True, "queue": []}
 
 
 @pytest.mark.parametrize("path", ["/api/send-queue/progress", "/api/send-queue/update"])
@@ -468,21 +385,6 @@ def test_another_key_s_report_on_an_item_changes_nothing(
     report(client, item, status="completed")
 
 
-def test_a_completed_item_is_final(client: webtest.TestApp, item: str) -> None:
-    report(client, item, status="completed")
-    assert report(client, item, expect=409, progress_percent=1)["error"] == "conflict"
-    assert report(client, item, status="completed")["success"]
-
-
-def test_a_failed_item_can_be_tried_again_by_its_client(
-    client: webtest.TestApp, item: str, store: catalogd.Store
-) -> None:
-    report(client, item, status="failed", error_message="no space")
-    assert only_item(store)["error"] == "no space"
-    report(client, item, status="processing")
-    assert only_item(store)["status"] == "processing"
-
-
 def test_a_cancelled_item_stops_its_client_and_takes_its_last_word(
     client: webtest.TestApp, item: str, store: catalogd.Store
 ) -> None:
@@ -496,15 +398,6 @@ def test_a_cancelled_item_stops_its_client_and_takes_its_last_word(
     }
     last = report(client, item, status="failed", error_message="aborted")
     assert last["success"] is True
-
-
-def test_an_item_that_nobody_reports_on_is_pending_again(
-    client: webtest.TestApp, item: str, clock: Clock
-) -> None:
-    report(client, item, status="processing")
-    assert pending(client) == []
-    clock.now += 301
-    assert [row["queue_item_id"] for row in pending(client)] == [item]
 
 
 def test_update_sets_the_status_as_progress_does(
@@ -522,67 +415,12 @@ def test_update_wants_a_status(client: webtest.TestApp, item: str) -> None:
     assert answer.json["message"] == "The field status is missing."
 
 
-NO_NUMBERS = ["true", "false", '"1"', "[]", "{}", "NaN", "Infinity", "-Infinity", "-1"]
-NO_TEXTS = ["true", "1", "[]", "{}", '"\\u0000"', '"\\ud800"']
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("queue_item_id", value) for value in [*NO_TEXTS, '""', "null"]),
-        *(("progress_percent", value) for value in [*NO_NUMBERS, "100.01", "1e999"]),
-        *(("bytes_transferred", value) for value in [*NO_NUMBERS, "1.5", str(2**63)]),
-        *(("transfer_speed", value) for value in [*NO_NUMBERS, "1e19", str(2**63)]),
-        *(("status", value) for value in [*NO_TEXTS, '""', '"pending"', '"Failed"']),
-        *(("error_message", value) for value in NO_TEXTS),
-    ],
-)
-def test_a_bad_field_is_refused_by_its_name(
-    unchanged: Common, field: str, value: str
-) -> None:
-    fields = {"queue_item_id": json.dumps(unchanged.ids["ITEM"]), field: value}
-    body = ", ".join(f'"{name}": {given}' for name, given in fields.items())
-    answer = unchanged.client().post(
-        "/api/send-queue/progress",
-        f"{{{body}}}",
-        content_type="application/json",
-        status=400,
-    )
+def test_a_bad_field_is_refused_by_its_name(unchanged: Common) -> None:
+    body = {"queue_item_id": unchanged.ids["ITEM"], "transfer_speed": -1}
+    client = unchanged.client()
+    answer = client.post_json("/api/send-queue/progress", body, status=400)
     assert_refused(answer, "bad_request")
-    assert f"field {field} " in answer.json["message"]
-
-
-def test_a_report_without_an_item_is_refused(client: webtest.TestApp) -> None:
-    answer = client.post_json("/api/send-queue/progress", {}, status=400)
-    assert answer.json["message"] == "The field queue_item_id is missing."
-
-
-@pytest.mark.parametrize(
-    "field",
-    [name for name in catalogd.PROGRESS if name != "queue_item_id"],
-)
-def test_a_field_that_is_null_is_absent(
-    client: webtest.TestApp, item: str, store: catalogd.Store, field: str
-) -> None:
-    report(client, item, progress_percent=10, bytes_transferred=4, transfer_speed=2)
-    before = only_item(store)
-    report(client, item, **{field: None})
-    assert only_item(store) == before
-
-
-@pytest.mark.parametrize("percent", [0, 100, 0.5, 99.99])
-def test_a_percentage_from_0_to_100_is_taken(
-    client: webtest.TestApp, item: str, store: catalogd.Store, percent: float
-) -> None:
-    report(client, item, progress_percent=percent)
-    assert only_item(store)["percent"] == percent
-
-
-def test_bytes_may_pass_the_size_of_the_entry(
-    client: webtest.TestApp, item: str, store: catalogd.Store
-) -> None:
-    report(client, item, bytes_transferred=5_000_000_000)
-    assert only_item(store)["bytes"] == 5_000_000_000
+    assert "field transfer_speed " in answer.json["message"]
 
 
 def test_a_long_error_message_is_cut_and_not_refused(
@@ -590,10 +428,6 @@ def test_a_long_error_message_is_cut_and_not_refused(
 ) -> None:
     report(client, item, status="failed", error_message="é" * 10_000)
     assert only_item(store)["error"] == "é" * 500
-
-
-def test_unknown_fields_are_ignored(client: webtest.TestApp, item: str) -> None:
-    assert report(client, item, eta=[1, {}], entry_id=None)["success"] is True
 
 
 @pytest.mark.parametrize("path", ["/api/download/x", "//api/download/x"])
@@ -774,14 +608,6 @@ def test_an_account_has_few_sessions(
     assert sessions[-1]["created_at"] > store.database.time(1)
 
 
-def test_a_client_with_a_wrong_password_gets_no_key(
-    browser: webtest.TestApp, key: str
-) -> None:
-    fields = {"username": "anna", "password": "wrong"}
-    answer = browser.post_json("/api/auth/login", fields, status=403)
-    assert_refused(answer, "wrong_password")
-
-
 # Who may call
 
 
@@ -866,19 +692,6 @@ def test_the_cookie_is_taken_by_send_to_switch_alone(
     make(signed_in, call, ids, status=status)
 
 
-@with_a_key
-def test_a_revoked_key_is_401(
-    browser: webtest.TestApp,
-    key: str,
-    ids: dict[str, str],
-    call: Call,
-    store: catalogd.Store,
-) -> None:
-    store.accounts.revoke_key(store.accounts.keys()[0]["id"])
-    answer = make(browser, call, ids, headers=bearer(key), status=401)
-    assert_refused(answer, "unauthorized")
-
-
 def test_a_wrong_key_is_401_also_with_a_good_cookie(
     signed_in: webtest.TestApp, entry: str
 ) -> None:
@@ -896,24 +709,18 @@ def test_a_wrong_cookie_is_401_where_a_key_would_do(
     assert_refused(answer, "unauthorized")
 
 
-def test_of_the_page_s_own_endpoints_few_are_open() -> None:
-    web = [route for route in catalogd.ROUTES if route.path.startswith("/web/")]
-    opened = {route.path for route in web if route.access == "open"}
-    invited = {"/web/invitation", "/web/invitation/accept"}
-    assert opened == {"/web/me", "/web/setup", "/web/login", *invited}
-    others = {route.path for route in web if route.access == "token"}
-    assert others == {"/web/check", "/web/check/scan"}
-    assert {route.access for route in web} == {"open", "session", "admin", "token"}
+def calls_for(*access: str) -> list[tuple[str, str]]:
+    """Return method and path of each route with one of these."""
+
+    def filled(path: str) -> str:
+        path = re.sub("<way:re:(.*?)[|].*?>", r"\1", path)
+        return re.sub("<.*?>", "1", path)
+
+    routes = [route for route in catalogd.ROUTES if route.access in access]
+    return [(route.method, filled(route.path)) for route in routes]
 
 
-SESSION_ROUTES = [
-    (
-        route.method,
-        re.sub("<.*?>", "1", re.sub("<way:re:(.*?)[|].*?>", r"\1", route.path)),
-    )
-    for route in catalogd.ROUTES
-    if route.access in ("session", "admin")
-]
+SESSION_ROUTES = calls_for("session", "admin")
 
 
 @pytest.mark.parametrize(("method", "path"), SESSION_ROUTES)
@@ -937,6 +744,12 @@ def test_the_page_s_endpoints_refuse_other_sites(
     assert_refused(answer, "forbidden")
 
 
+def test_what_is_for_admins_is_refused_to_members(member: webtest.TestApp) -> None:
+    for method, path in calls_for("admin"):
+        answer = member.request(path, method=method, status=403)
+        assert_refused(answer, "forbidden")
+
+
 # Other sites
 
 
@@ -952,7 +765,9 @@ def test_the_page_s_endpoints_refuse_other_sites(
         {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
     ],
 )
-@pytest.mark.parametrize("path", ["/api/send-to-switch", "/web/login"])
+@pytest.mark.parametrize(
+    "path", ["/api/send-to-switch", "/web/login", "/web/setup", "/web/invitation"]
+)
 def test_a_post_from_another_site_is_refused(
     unchanged: Common, headers: dict[str, str], path: str
 ) -> None:
@@ -1016,14 +831,16 @@ def test_me_after_signing_in(signed_in: webtest.TestApp) -> None:
     assert signed_in.get("/web/me").json == me
 
 
+def setup_fields(service: catalogd.Web) -> dict[str, str]:
+    code = service.store.accounts.setup_code
+    return {"code": code, "username": "anna", "password": PASSWORD}
+
+
 def test_the_first_account_is_made_with_the_printed_code_as_people_write_it(
     browser: webtest.TestApp, service: catalogd.Web
 ) -> None:
-    fields = {
-        "code": service.store.accounts.setup_code.replace("-", " ", 1).upper(),
-        "username": " anna ",
-        "password": PASSWORD,
-    }
+    fields = setup_fields(service) | {"username": " anna "}
+    fields["code"] = fields["code"].replace("-", " ", 1).upper()
     assert browser.post_json("/web/setup", fields).json == {"success": True}
     account = {"name": "anna", "admin": True, "settings": "catalogd.ini"}
     assert browser.get("/web/me").json["account"] == account
@@ -1046,12 +863,8 @@ def test_a_bad_setup_makes_no_account(
     status: int,
     code: str,
 ) -> None:
-    good = {
-        "code": service.store.accounts.setup_code,
-        "username": "anna",
-        "password": PASSWORD,
-    }
-    answer = browser.post_json("/web/setup", {**good, **fields}, status=status)
+    fields = {**setup_fields(service), **fields}
+    answer = browser.post_json("/web/setup", fields, status=status)
     assert_refused(answer, code)
     assert browser.get("/web/me").json["needs_setup"] is True
 
@@ -1059,25 +872,9 @@ def test_a_bad_setup_makes_no_account(
 def test_the_setup_code_makes_one_account_only(
     browser: webtest.TestApp, service: catalogd.Web, key: str, store: catalogd.Store
 ) -> None:
-    fields = {
-        "code": service.store.accounts.setup_code,
-        "username": "eve",
-        "password": PASSWORD,
-    }
-    answer = browser.post_json("/web/setup", fields, status=409)
+    answer = browser.post_json("/web/setup", setup_fields(service), status=409)
     assert_refused(answer, "conflict")
     assert [account["name"] for account in store.accounts.all()] == ["anna"]
-
-
-def test_setup_from_another_site_is_refused(
-    browser: webtest.TestApp, service: catalogd.Web
-) -> None:
-    fields = {
-        "code": service.store.accounts.setup_code,
-        "username": "eve",
-        "password": PASSWORD,
-    }
-    browser.post_json("/web/setup", fields, headers=STRANGER, status=403)
 
 
 def test_guesses_of_the_setup_code_delay_their_own_address_alone(
@@ -1158,33 +955,12 @@ def test_the_cookie_of_a_public_address_is_secure_and_for_its_path(
     assert "secure" in rules
 
 
-def test_the_cookie_itself_is_not_stored(
-    signed_in: webtest.TestApp, store: catalogd.Store
-) -> None:
-    secret = signed_in.cookies["session"].encode()
-    with (
-        open(store.database.path, "rb") as file,
-        open(f"{store.database.path}-wal", "rb") as log,
-    ):
-        assert secret not in file.read() + log.read()
-
-
 def test_signing_out_ends_the_session(signed_in: webtest.TestApp) -> None:
     cookie = signed_in.cookies["session"]
     answer = signed_in.post("/web/logout")
     assert "max-age=0" in answer.headers["Set-Cookie"].lower()
     signed_in.set_cookie("session", cookie)
     assert signed_in.get("/web/me").json["account"] is None
-
-
-def test_a_session_ends_after_90_days_without_use(
-    signed_in: webtest.TestApp, store: catalogd.Store, clock: Clock
-) -> None:
-    for days, name in ((60, "anna"), (60, "anna"), (91, None)):
-        clock.now += days * 86400
-        account = signed_in.get("/web/me").json["account"] or {"name": None}
-        assert account["name"] == name
-        store.accounts.write_uses()
 
 
 @pytest.mark.parametrize(
@@ -1425,15 +1201,14 @@ def test_a_key_is_made_listed_used_and_revoked(
     client.get("/api/list", headers=bearer(made["key"]), status=401)
 
 
-def test_the_key_itself_is_not_stored(
+def test_neither_a_key_nor_a_cookie_is_stored_itself(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     key = signed_in.post_json("/web/keys", {"label": "living room"}).json["key"]
-    with (
-        open(store.database.path, "rb") as file,
-        open(f"{store.database.path}-wal", "rb") as log,
-    ):
-        assert key.encode() not in file.read() + log.read()
+    paths = map(pathlib.Path, (store.database.path, f"{store.database.path}-wal"))
+    stored = b"".join(path.read_bytes() for path in paths)
+    for secret in (key, signed_in.cookies["session"]):
+        assert secret.encode() not in stored
 
 
 @pytest.mark.parametrize("label", [None, "", 1, "x" * 101, "\ud800"])
@@ -1453,26 +1228,6 @@ def test_another_account_s_key_is_neither_seen_nor_revoked(
 # The page's queue
 
 
-def test_the_page_sees_all_of_an_item(
-    signed_in: webtest.TestApp, client: webtest.TestApp, item: str, entry: str
-) -> None:
-    report(client, item, progress_percent=41.5, bytes_transferred=2, transfer_speed=1.2)
-    (row,) = signed_in.get("/web/changes").json["queue"]["items"]
-    assert (
-        row.items()
-        >= {
-            "id": item,
-            "entry": entry,
-            "name": "Celeste",
-            "status": "processing",
-            "percent": 41.5,
-            "bytes": 2,
-            "speed": 0,
-            "error": "",
-        }.items()
-    )
-
-
 def test_the_page_cancels_retries_and_clears(
     signed_in: webtest.TestApp, client: webtest.TestApp, item: str, clock: Clock
 ) -> None:
@@ -1488,45 +1243,6 @@ def test_the_page_cancels_retries_and_clears(
     assert statuses() == ["failed"]
     signed_in.post_json("/web/queue/clear", {"before": "9999", "items": []})
     assert statuses() == []
-
-
-def test_the_page_moves_an_item_to_the_top(
-    signed_in: webtest.TestApp,
-    client: webtest.TestApp,
-    item: str,
-    library: Library,
-    scanner: catalogd.Scanner,
-) -> None:
-    library.add("Other.nsp")
-    scanner.scan()
-    other = client.get("/api/list").json["entries"][1]["id"]
-    client.post_json("/api/send-to-switch", {"entry_id": other})
-    last = pending(client)[1]["queue_item_id"]
-    signed_in.post_json("/web/queue/move", {"items": [last]})
-    assert [row["queue_item_id"] for row in pending(client)] == [last, item]
-
-
-@pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_another_account_s_item_cannot_be_touched(
-    browser: webtest.TestApp, item: str, stranger: str, action: str
-) -> None:
-    browser.post_json("/web/login", {"username": "bert", "password": PASSWORD})
-    answer = browser.post(f"/web/queue/{item}/{action}", status=404)
-    assert_refused(answer, "not_found")
-
-
-@pytest.mark.parametrize(("action", "before"), [("cancel", "completed"), ("retry", "")])
-def test_an_action_that_makes_no_sense_is_409(
-    signed_in: webtest.TestApp,
-    client: webtest.TestApp,
-    item: str,
-    action: str,
-    before: str,
-) -> None:
-    if before:
-        report(client, item, status=before)
-    answer = signed_in.post(f"/web/queue/{item}/{action}", status=409)
-    assert_refused(answer, "conflict")
 
 
 # Answers
@@ -1778,14 +1494,6 @@ def test_a_call_has_its_address_on_a_socket_for_all(
         call.request("GET", "/nowhere")
         assert call.getresponse().status == 404
     assert f"404 GET /nowhere from {address}: " in caplog.messages[0]
-
-
-def test_a_port_that_is_taken_is_a_problem(service: catalogd.Web) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        service.settings = catalogd.Settings(host="127.0.0.1", port=port)
-        with pytest.raises(catalogd.Problem, match=f"127.0.0.1:{port}: Address"):
-            catalogd.listen(service)
 
 
 def test_the_ports_of_one_address_guess_together(
