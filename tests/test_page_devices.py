@@ -670,27 +670,18 @@ def test_an_empty_queue_without_a_device_offers_to_add_one(anna: Any) -> None:
     button(anna, "Not found?").wait_for()
 
 
-def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
+def test_a_device_is_renamed_shared_and_removed_after_a_question(
+    anna: Any, store: catalogd.Store
+) -> None:
     add_device(store, "Attic")
     anna.goto("#settings/devices")
     deed(anna, "Rename", "Attic").click()
     anna.get_by_label("New name of Attic").fill("Cellar")
     button(anna, "Save").click()
-    deed(anna, "Rename", "Cellar").wait_for()
-    assert store.devices.all()[0]["name"] == "Cellar"
-
-
-def test_a_device_is_shared(anna: Any, store: catalogd.Store) -> None:
-    add_device(store, "Attic")
-    anna.goto("#settings/devices")
-    deed(anna, "Everyone here may send to", "Attic").check()
+    deed(anna, "Everyone here may send to", "Cellar").check()
     until(lambda: store.devices.all()[0]["shared"])
-
-
-def test_a_device_is_removed_after_a_question(anna: Any, store: catalogd.Store) -> None:
-    add_device(store, "Attic")
-    anna.goto("#settings/devices")
-    deed(anna, "Remove", "Attic").click()
+    assert store.devices.all()[0]["name"] == "Cellar"
+    deed(anna, "Remove", "Cellar").click()
     see(anna, "The program that sends to it stops working.")
     button(anna.get_by_role("dialog"), "Remove").click()
     see(anna, "The consoles and SD cards that games are sent to.")
