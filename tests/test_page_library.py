@@ -419,7 +419,7 @@ def test_a_selection_is_sent_without_a_question_and_undone(
     button(anna, "Select all 3 shown").click()
     button(anna, "Send 4").click()
     see(anna, "4 titles: added to the queue. Waits for a device.")
-    assert queued(store) == [f"Game {number}" for number in (1, 7, 10, 11)]
+    assert {*queued(store)} == {f"Game {number}" for number in (1, 7, 10, 11)}
     button(anna, "Undo").click()
     until(lambda: queued(store) == [])
 
