@@ -3103,29 +3103,29 @@ NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
 LISTED = "(SELECT value FROM json_each(?))"  # what a JSON array has
 
 
-def derived(row: Row) -> Row:
+def derived(entry: Row) -> Row:
     """Return the columns of an entry that follow from its others, by themselves: of an
     update's file "Celeste [0100...0800][v65536].nsp" the kind "update", the title
     "0100...0000", the number 65536 and the name "Celeste - Update 1"."""
-    facts, overrides = row["facts"], row.get("overrides", {})
+    facts, overrides = entry["facts"], entry.get("overrides", {})
     metadata = {**facts, **overrides}
-    metadata |= part_facts(row["file_type"], metadata)
+    metadata |= part_facts(entry["file_type"], metadata)
     name = metadata["name"]
-    if row["type"] == "filepath" and "name" not in overrides:
-        name = part_name(row["source"], metadata)
+    if entry["type"] == "filepath" and "name" not in overrides:
+        name = part_name(entry["source"], metadata)
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
     name = normalized(name)
-    plain = file_name({**row, "name": name}, MAX_CONSOLE_NAME_BYTES)
+    plain = file_name({**entry, "name": name}, MAX_CONSOLE_NAME_BYTES)
     return {
         **{column: metadata.get(column) for column in ("kind", "title_id")},
-        "title": metadata["base_id"] or row["id"],
+        "title": metadata["base_id"] or entry["id"],
         "number": numbers[0] if numbers else 0,
         "plain_name": name,
         "name": name,
         "sort_name": name.casefold(),
         "file_name": plain,
-        "marked_name": cut_name(plain, MAX_CONSOLE_NAME_BYTES, f" ({row['id']})"),
+        "marked_name": cut_name(plain, MAX_CONSOLE_NAME_BYTES, f" ({entry['id']})"),
         "file_key": plain.casefold(),
         **content_counts(facts),
     }
@@ -3141,26 +3141,26 @@ def content_counts(facts: Row) -> dict[str, int]:
     }
 
 
-def contents_of(row: Row) -> list[Row]:
+def contents_of(entry: Row) -> list[Row]:
     """Return the rows of the table of contents for an entry with several, of which the
     main one is what an admin says it is."""
     contents = []
-    for part in row["facts"].get("contents", ()):
+    for part in entry["facts"].get("contents", ()):
         own = title_facts(part["title_id"])
-        if part["title_id"] == row["title_id"]:
-            own = {"kind": row["kind"], "base_id": row["title"]}
+        if part["title_id"] == entry["title_id"]:
+            own = {"kind": entry["kind"], "base_id": entry["title"]}
         if own.get("kind"):
-            of = {"entry": row["id"], "title": own["base_id"], "kind": own["kind"]}
+            of = {"entry": entry["id"], "title": own["base_id"], "kind": own["kind"]}
             number = int(part["version"] or 0)
             contents.append({**of, "title_id": part["title_id"], "number": number})
     return contents
 
 
-def write_contents(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+def write_contents(db: sqlite3.Connection, entries: Sequence[Row]) -> None:
     """Write the contents of entries that have several, or had."""
-    ids = json.dumps([row["id"] for row in rows])
+    ids = json.dumps([entry["id"] for entry in entries])
     db.execute(f"DELETE FROM contents WHERE entry IN {LISTED}", (ids,))
-    contents = [content for row in rows for content in contents_of(row)]
+    contents = [content for entry in entries for content in contents_of(entry)]
     db.execute(
         "INSERT OR IGNORE INTO contents SELECT value ->> 'entry', value ->> 'title',"
         " value ->> 'kind', value ->> 'title_id', value ->> 'number' FROM json_each(?)",
@@ -3230,20 +3230,20 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
     """Give the files with these plain names, where others have the same one, names of
     their own. What an admin typed stays. Only those count that whoever sees an entry
     sees too: no name tells that something is hidden."""
-    found = db.execute(
+    entries = db.execute(
         "SELECT id, name, plain_name, source AS path, seen_from,"
         " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM parts"
         f" WHERE state != 'gone' AND plain_name IN {LISTED}",
         (ENCODER.encode([*plain_names]),),
     ).fetchall()
     names: dict[str, str] = {}
-    for age in sorted({row["seen_from"] for row in found}):
-        seen = (row for row in found if row["seen_from"] <= age)
+    for age in sorted({entry["seen_from"] for entry in entries}):
+        seen = (entry for entry in entries if entry["seen_from"] <= age)
         names = distinct_entry_names(seen) | names
     changed = {
-        row["id"]: {"name": name, "sort_name": name.casefold()}
-        for row in found
-        if (name := names[row["id"]]) != row["name"]
+        entry["id"]: {"name": name, "sort_name": name.casefold()}
+        for entry in entries
+        if (name := names[entry["id"]]) != entry["name"]
     }
     db.execute(
         "UPDATE entries SET name = value ->> 'name', sort_name = value ->> 'sort_name'"
@@ -4312,8 +4312,8 @@ class Accounts:
         :raises Conflict: another device has this name or address, or the account has
             MAX_KEYS.
         """
-        row = {"id": new_id(), "account": account, "label": label, "digest": digest}
-        row |= {"created_at": self.database.time(), **more}
+        key = {"id": new_id(), "account": account, "label": label, "digest": digest}
+        key |= {"created_at": self.database.time(), **more}
         self.uses.write()  # by which the login's key is found that was unused longest
         with self.database.writing() as db:
             if "by_login" in more:
@@ -4324,9 +4324,9 @@ class Accounts:
                 check_room_for_key(db, account)
             if "is_device" in more:
                 check_others(db, label, more.get("address", ""))
-            sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
-            db.execute(sql, row)
-        return str(row["id"])
+            sql = f"INSERT INTO keys ({', '.join(key)}) VALUES (:{', :'.join(key)})"
+            db.execute(sql, key)
+        return str(key["id"])
 
     def keys(self, account: int | None = None) -> list[Row]:
         """Return the keys of one account or of all, with their uses, but not those of
@@ -4383,15 +4383,15 @@ class Accounts:
     def _holder(self, table: str, digest: bytes) -> Caller | None:
         last_day = self.database.time(UNUSED_DAYS - 1)
         lent = {digest: device for device, digest in self._lent.copy().items()}
-        row = self.database.row(
+        holder = self.database.row(
             f"SELECT account, name, admin, age, {table}.id AS credential,"
             f" unused_since < ? AS is_news FROM {table} JOIN viewers USING (account)"
             f" WHERE (digest = ? OR {table}.id = ?) AND unused_since >= ?",
             (last_day, digest, lent.get(digest), self.database.expiry(UNUSED_DAYS)),
         )
-        if row:
-            self.uses.count(row["credential"], row.pop("is_news"))
-        return caller(row)
+        if holder:
+            self.uses.count(holder["credential"], holder.pop("is_news"))
+        return caller(holder)
 
     def write_uses(self) -> None:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
@@ -4402,13 +4402,13 @@ class Accounts:
     # Sessions
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
-        row = (new_id(), account, digest, browser, self.database.time())
+        session = (new_id(), account, digest, browser, self.database.time())
         self.uses.write()  # by which the one is found that was unused longest
         oldest = "SELECT id FROM sessions WHERE account = ? ORDER BY unused_since DESC"
         oldest = f"DELETE FROM sessions WHERE id IN ({oldest} LIMIT -1 OFFSET ?)"
         with self.database.writing() as db:
             db.execute(oldest, (account, MAX_SESSIONS - 1))
-            db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
+            db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", session)
 
     def session_holder(self, digest: bytes) -> Caller | None:
         return self._holder("sessions", digest)
@@ -4639,7 +4639,7 @@ class Entries:
     def former_ages(self) -> dict[str, Row]:
         """Return of undecided titles from which `age` on they were seen before, and
         whether a file of them was `replaced` by another content since."""
-        rows = self.database.rows(
+        titles = self.database.rows(
             "SELECT title, min(age) AS age, max(replaced) AS replaced FROM ("
             " SELECT title, age, state, entries.subject,"
             " length(former) > 16 AND former IS NOT sample AS replaced"  # no id
@@ -4652,8 +4652,8 @@ class Entries:
             (max(TITLE_AGES),),
         )
         return {
-            row["title"]: {"age": row["age"], "replaced": bool(row["replaced"])}
-            for row in rows
+            title["title"]: {"age": title["age"], "replaced": bool(title["replaced"])}
+            for title in titles
         }
 
     def seen_titles(self, age: int) -> set[str]:
@@ -5359,9 +5359,9 @@ class Queue:
                 " ON CONFLICT DO NOTHING RETURNING entry",
                 (account, device, self.database.time(), json.dumps(here), action),
             )
-            added = {row["entry"] for row in done.fetchall()}
+            added = {item["entry"] for item in done.fetchall()}
             bound_items(db, account)
-        missing = [one for one in entries if states.get(one) != "here"]
+        missing = [entry for entry in entries if states.get(entry) != "here"]
         return {
             "undo": action,
             "added": [entry for entry in here if entry in added],
@@ -5596,14 +5596,14 @@ class ConsoleAddresses:
     ) -> dict[str, str]:
         """Take a report that items are offered, make an address for each, and return
         their entries by item, without those that the client cannot have."""
-        found, offered = {}, {**report, "offered": True}
+        entries, offered = {}, {**report, "offered": True}
         with self.database.writing() as db:
             for item, token in tokens.items():
                 with contextlib.suppress(NotFound, Conflict):
                     row = self.clients.take(db, account, item, offered)
                     db.execute(ADD_ADDRESS, (hash_token(token), account, item, None))
-                    found[item] = row["entry"]
-        return found
+                    entries[item] = row["entry"]
+        return entries
 
     def items(self, key: str, client: str | None) -> list[str]:
         """Return the items with an address that a client has, silent or not."""
@@ -5611,7 +5611,7 @@ class ConsoleAddresses:
         sql += (
             " WHERE is_open AND status != 'pending' AND queue.key = ? AND client IS ?"
         )
-        return [row["item"] for row in self.database.rows(sql, (key, client))]
+        return [item["item"] for item in self.database.rows(sql, (key, client))]
 
     def check_begin(self, item: str) -> None:
         """:raises NotFound: the item is only offered, and its device is paused."""
@@ -5624,15 +5624,15 @@ class ConsoleAddresses:
 
         :raises NotFound: no client sends the item any more.
         """
-        row = self.database.row(
+        holder = self.database.row(
             "SELECT viewers.*, '' AS credential, item, entry FROM addresses"
             " JOIN viewers ON viewers.account = addresses.account"
             " LEFT JOIN queue ON queue.id = item WHERE digest = ?",
             (digest,),
         )
-        if row and row["item"] and row["item"] not in self.clients.running():
+        if holder and holder["item"] and holder["item"] not in self.clients.running():
             raise NotFound("The item is not being sent.")
-        return caller(row)
+        return caller(holder)
 
 
 # Store: uploads ---
@@ -10116,8 +10116,8 @@ class AccountCalls(Calls):
         if account is not None:
             what = f"a password of {self.accounts.name_of(account)}"
         audit(caller.name, f"made the invitation {invitation} for {what}")
-        called, found = f"{base_url(self.settings)}/", self.open_addresses()
-        page = found[0] if found and called not in found else called
+        called, addresses = f"{base_url(self.settings)}/", self.open_addresses()
+        page = addresses[0] if addresses and called not in addresses else called
         link = f"{page}#invitation={token}"
         return {"id": invitation, "link": link, "qr": qr_code(link)}
 
@@ -10218,12 +10218,12 @@ class DeviceCalls(Calls):
 
     @route("GET /web/saves/<device>/<path:path>", access="session", runs=OWN_THREAD)
     def save(self, caller: Caller, device: str, path: str) -> bottle.HTTPResponse:
-        for row in self.saves(caller)["copies"]:
-            if (row["device"], row["path"]) == (device, path):
+        for save in self.saves(caller)["copies"]:
+            if (save["device"], save["path"]) == (device, path):
                 top = self.consoles.saves
                 file = pathlib.Path(saves_folder(top, {"id": device, "name": ""}), path)
-                known = ServedFile("", str(file), top, 0, 0, None)
-                return file_answer(known, f"{row['name']}.zip", FileUses())
+                served = ServedFile("", str(file), top, 0, 0, None)
+                return file_answer(served, f"{save['name']}.zip", FileUses())
         raise NotFound("file_unreadable")
 
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
@@ -10341,14 +10341,14 @@ class LibraryCalls(Calls):
     @route("GET /api/status", access="key")
     def status(self, caller: Caller) -> dict[str, Any]:
         counts = self.queue.counts(caller.account)
-        told = {
+        facts = {
             "version": __version__,
             "released": RELEASED,
             "releases": RELEASES,
             "entries": self.entries.count(caller.age),
             "queue": {status: counts.get(status, 0) for status in QUEUE_STATUSES},
         }
-        return {**told, **self.web.health.state()} if caller.admin else told
+        return {**facts, **self.web.health.state()} if caller.admin else facts
 
     @route("POST /web/backup/file", "admin", CONFIRMED, OWN_THREAD)
     def backup_file(self, caller: Caller, body: Row) -> bottle.HTTPResponse:
@@ -10389,13 +10389,13 @@ class UploadCalls(Calls):
         """Return the caller's uploads that are not whole; for an admin, all."""
         self.inbox.facts(caller)
         names = {row["id"]: row["name"] for row in self.accounts.all()}
-        told = [
+        uploads = [
             {name: row[name] for name in ("id", "name", "size", "offset")}
             | {"account": names.get(row["account"], "")}
             | {"is_own": row["account"] == caller.account}
             for row in self.inbox.unfinished(None if caller.admin else caller.account)
         ]
-        return {"uploads": told}
+        return {"uploads": uploads}
 
 
 # Web: calls about the queue ---
@@ -10503,10 +10503,10 @@ class QueueCalls(Calls):
         tags = [content_digest(text)[:16] for text in texts]
         known = re.findall("[0-9a-f]{16}", request_header("If-None-Match"))
         tagged = zip(parts, tags, strict=True)
-        told = {name: parts[name] for name, tag in tagged if tag not in known}
-        if "sent" in told or "devices" in told:
-            told["sent"] = self.queue.sent(caller.account)
-        body = Body(json_body(True, **told), "-".join(tags), level=1)
+        changed = {name: parts[name] for name, tag in tagged if tag not in known}
+        if "sent" in changed or "devices" in changed:
+            changed["sent"] = self.queue.sent(caller.account)
+        body = Body(json_body(True, **changed), "-".join(tags), level=1)
         # A browser that kept the part that one call is told would take it for all.
         return body.answer(JSON_HEADERS)
 
@@ -10522,8 +10522,8 @@ class QueueCalls(Calls):
     def _read_items(self, account: int, limit: int) -> dict[str, Any]:
         """Return the open items and the newest finished ones, and how many of these
         there are in all."""
-        rows = self.queue.items(account, limit)
-        return {"items": rows, "finished": self.queue.count_finished(account)}
+        items = self.queue.items(account, limit)
+        return {"items": items, "finished": self.queue.count_finished(account)}
 
     @route("POST /web/queue/<item>/<way:re:retry|replace>", access="session")
     def retry(self, caller: Caller, item: str, way: str) -> None:
@@ -10684,8 +10684,8 @@ def directory_answer(names: Mapping[str, str]) -> bottle.HTTPResponse:
     """Return a page that programs on consoles can parse: one relative link per line,
     `href` its first attribute, and no "http" in it, which would be another server."""
     link = '<a href="{}">{}</a><br>\n'.format
-    rows = "".join(link(quoted_name(a), html.escape(b)) for a, b in names.items())
-    page = f"<!doctype html>\n<title>catalogd</title>\n<body>\n{rows}</body>\n"
+    links = "".join(link(quoted_name(a), html.escape(b)) for a, b in names.items())
+    page = f"<!doctype html>\n<title>catalogd</title>\n<body>\n{links}</body>\n"
     kind = {"Content-Type": "text/html; charset=utf-8"}
     return conditional(page.encode(), {**KEPT_HEADERS, **kind})
 
@@ -10865,8 +10865,8 @@ class MenuCalls(Calls):
         self._prefix(caller, base)
         made_at = {row["id"]: row["created_at"] for row in self.accounts.all()}
         uid = content_digest(f"{caller.account} {made_at[caller.account]}".encode())
-        told = {"uid": uid, "name": f"catalogd, {caller.name}", **GREETING}
-        return json_answer(json.dumps(told).encode() + b"\n")
+        greeting = {"uid": uid, "name": f"catalogd, {caller.name}", **GREETING}
+        return json_answer(json.dumps(greeting).encode() + b"\n")
 
     @route(f"POST {MENU}/api/graphql", "menu", runs="lists")
     def query(self, caller: Caller, base: str) -> bottle.HTTPResponse:
@@ -10909,12 +10909,12 @@ class MenuCalls(Calls):
     def _shelf(self, age: int, prefix: str, titles: Sequence[str]) -> "Shelf":
         """Return the parts of titles, with the addresses of the file and of an icon
         that a console can decode."""
-        rows: list[Part] = self.entries.menus.of_titles(age, titles)
-        for row in rows:
-            row["icon"] = row["icon_path"] and prefix + row["icon_path"]
-            url = f"{prefix}/{urllib.parse.quote(row['file_name'], safe='')}"
-            row["downloadUrl"] = url
-        return Shelf(rows)
+        files: list[Part] = self.entries.menus.of_titles(age, titles)
+        for file in files:
+            file["icon"] = file["icon_path"] and prefix + file["icon_path"]
+            url = f"{prefix}/{urllib.parse.quote(file['file_name'], safe='')}"
+            file["downloadUrl"] = url
+        return Shelf(files)
 
     def _make_sections(self, age: int, prefix: str, has_links: bool) -> bytes:
         """Return the one section from which CyberFoil makes its others. It rejects an
@@ -10922,7 +10922,7 @@ class MenuCalls(Calls):
         mark = secrets.token_hex(8)  # around names, which SQLite cannot quote
         items = self.entries.menus.section_json(age, prefix, has_links, mark)
         parts = items.replace(b"<", b"\\u003c").split(mark.encode())
-        parts[1::2] = [urllib.parse.quote(one, "").encode() for one in parts[1::2]]
+        parts[1::2] = [urllib.parse.quote(name, "").encode() for name in parts[1::2]]
         around = b'{"sections": [{"id": "all", "title": "All", "items": %b}]}\n'
         return around % b"".join(parts)
 
@@ -10953,45 +10953,45 @@ def list_values(arguments: str, variables: Mapping[str, Any]) -> Row:
     size = given(values, "pageSize", int) or MAX_PAGE_SIZE
     size = min(max(size, 1), MAX_PAGE_SIZE)
     start = (min(max(given(values, "page", int), 1), MAX_PAGES) - 1) * size
-    found: Row = {"size": size, "start": start, "search": json.dumps(search)}
-    found |= {"type": APP_TYPE.findall(arguments)[0], **dict.fromkeys(CONDITIONS)}
+    page: Row = {"size": size, "start": start, "search": json.dumps(search)}
+    page |= {"type": APP_TYPE.findall(arguments)[0], **dict.fromkeys(CONDITIONS)}
     for name, way, variable in CONDITION.findall(arguments):
         texts = given(variables, variable, list)
         ids = [check_text(variable, SEARCH["id"], text) for text in texts]
-        found[f"{name}_{way}"] = json.dumps(ids) if ids else None
-    return found
+        page[f"{name}_{way}"] = json.dumps(ids) if ids else None
+    return page
 
 
 class Shelf:
     """The parts that have ids, by title, as Sphaira's menu shows them. Of several files
     of one part, it takes the first."""
 
-    def __init__(self, rows: Iterable[Part]) -> None:
+    def __init__(self, files: Iterable[Part]) -> None:
         self.titles: dict[str, Part] = {}  # by the ids of games, and of add-ons
         self.parts: dict[tuple[str, str], Part] = {}  # of each the newest version
         by_title = operator.itemgetter("titleId")
-        for title_id, found in itertools.groupby(sorted(rows, key=by_title), by_title):
-            self._add(title_id, [*found])
+        for title_id, own in itertools.groupby(sorted(files, key=by_title), by_title):
+            self._add(title_id, [*own])
 
-    def _add(self, title_id: str, rows: Sequence[Part]) -> None:
-        first = min(rows, key=operator.itemgetter("appType"))
+    def _add(self, title_id: str, files: Sequence[Part]) -> None:
+        first = min(files, key=operator.itemgetter("appType"))
         name = first["plain_name"]
         if first["appType"] != "BASE":  # see part_name
             name = name.rpartition(" - ")[0] or name
         texts = menu_texts(first, name)
-        latest = max(rows, key=lambda row: (row["appType"] != "DLC", row["appVersion"]))
+        latest = max(files, key=lambda it: (it["appType"] != "DLC", it["appVersion"]))
         held = {"version": latest["appVersion"]}
         held["displayVersion"] = latest["displayVersion"]
-        parts = {row["id"]: menu_part(row, texts, held) for row in rows}
+        parts = {file["id"]: menu_part(file, texts, held) for file in files}
         lists = {
-            name: [parts[row["id"]] for row in rows if row["appType"] == kind]
+            name: [parts[file["id"]] for file in files if file["appType"] == kind]
             for name, kind in LISTS.items()
         }
         self.titles[title_id] = {**texts, **lists}
-        for row in sorted(rows[::-1], key=operator.itemgetter("appVersion")):
-            part = self.parts[title_id, row["appId"]] = parts[row["id"]]
-            if row["appType"] == "DLC":  # its page has no files of its own
-                self.titles[row["appId"]] = part["titledb"] | dict.fromkeys(LISTS, [])
+        for file in sorted(files[::-1], key=operator.itemgetter("appVersion")):
+            part = self.parts[title_id, file["appId"]] = parts[file["id"]]
+            if file["appType"] == "DLC":  # its page has no files of its own
+                self.titles[file["appId"]] = part["titledb"] | dict.fromkeys(LISTS, [])
 
 
 def menu_texts(part: Part, name: str) -> Part:
