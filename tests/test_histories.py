@@ -142,7 +142,7 @@ class World:
         found = {}
         for path in self.files():
             with open(path, "rb", buffering=0) as file:
-                found[path] = catalogd.sample(file, os.path.getsize(path))
+                found[path], _ = catalogd.sample(file, os.path.getsize(path))
         return found
 
 
