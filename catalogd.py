@@ -11084,14 +11084,9 @@ body {
 [dir="rtl"] .progress span { transform-origin: 100% 50%; }
 h1, h2, h3, h4, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
-h1 {
-  font-size: 1.625rem; font-weight: var(--bold); letter-spacing: var(--tight);
-  line-height: 1.2;
-}
-h2 {
-  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
-  line-height: 1.3;
-}
+h1, h2 { font-weight: var(--bold); letter-spacing: var(--tight); }
+h1 { font-size: 1.625rem; line-height: 1.2; }
+h2 { font-size: 1.25rem; line-height: 1.3; }
 h3 { font-size: 1rem; font-weight: var(--strong); line-height: 1.3; }
 :is(h2, h3) { overflow-wrap: break-word; }
 h1 { overflow-wrap: anywhere; hyphens: auto; }
@@ -11111,7 +11106,7 @@ main:focus-visible { outline: none; }
   stroke-width: 2; stroke-linecap: round; stroke-linejoin: round;
 }
 .meta { color: var(--muted); font-size: .875rem; font-variant-numeric: tabular-nums; }
-.lead { color: var(--muted); font-size: .875rem; }
+.lead, dt { color: var(--muted); font-size: .875rem; }
 .card {
   background: var(--surface); border: 1px solid var(--line);
   border-radius: var(--radius-l); box-shadow: var(--shade);
@@ -11133,7 +11128,7 @@ button.plain {
   border-color: transparent; background: none; color: var(--accent);
   padding: .4rem .7rem;
 }
-button.danger { color: var(--bad); }
+button.danger, .upload[data-status="failed"] .meta { color: var(--bad); }
 :is(button, select)[aria-disabled] { opacity: .55; cursor: default; }
 select[aria-disabled] { pointer-events: none; }
 button[aria-busy], form[aria-busy] button:not([type]) { opacity: .8; cursor: progress; }
@@ -11164,7 +11159,9 @@ input[type="checkbox"] {
   display: flex; align-items: center; gap: .6rem; min-height: 2rem; font-size: 1rem;
 }
 .problem { color: var(--bad); font-size: 1rem; overflow-wrap: break-word; }
-.problem:empty { display: none; }
+:is(.problem, .actions, .description, .waits, .found, .place, .meta):empty {
+  display: none;
+}
 .actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
 .spinner {
   display: inline-block; width: 1em; height: 1em; margin-inline-end: .6em;
@@ -11219,9 +11216,10 @@ input[type="checkbox"] {
   padding: .5rem 1rem; border-radius: var(--radius-m); background: var(--warn-soft);
   color: var(--warn); font-size: .875rem; font-weight: var(--medium);
 }
-.top {
-  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 2rem;
-  max-width: 160rem; margin: 0 auto; padding: .875rem 2rem .5rem;
+.top { /* as high while the library loads */
+  position: sticky; z-index: 3; top: 0; display: flex; flex-wrap: wrap;
+  align-items: center; gap: .25rem 1rem; min-height: 4.25rem; max-width: 160rem;
+  margin: 0 auto; padding: .5rem 2rem; background: var(--ground);
 }
 .brand {
   display: flex; align-items: center; gap: .65rem; font-weight: var(--bold);
@@ -11229,22 +11227,20 @@ input[type="checkbox"] {
 }
 .logo { display: block; width: 2rem; height: 2rem; border-radius: var(--radius-s); }
 .who {
-  margin-inline-start: auto; color: var(--muted); font-size: .875rem; overflow: hidden;
-  text-overflow: ellipsis; white-space: nowrap;
+  order: 2; margin-inline-start: auto; color: var(--muted); font-size: .875rem;
+  overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
 .top nav { display: flex; gap: .25rem; }
 .top nav a {
   position: relative; display: flex; align-items: center; gap: .5rem;
   min-height: 2.5rem; padding: .3rem .9rem; border-radius: var(--radius-s);
-  color: var(--muted);
-  font-size: 1rem; font-weight: var(--medium); text-decoration: none;
+  color: var(--muted); font-weight: var(--medium); text-decoration: none;
 }
 .top nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .count { /* in no room of its own */
   position: absolute; top: -.1rem; inset-inline-start: 1.5rem; min-width: 1.3rem;
   padding: 0 .35rem; border-radius: var(--radius-full); background: var(--accent);
-  color: var(--on-accent); font-size: .75rem;
-  line-height: 1.3rem; text-align: center;
+  color: var(--on-accent); font-size: .75rem; line-height: 1.3rem; text-align: center;
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .view { max-width: 160rem; margin: 0 auto; padding: 0 2rem 9rem; }
@@ -11311,7 +11307,7 @@ input[type="checkbox"] {
   width: 3.25rem; height: 3.25rem; margin-bottom: .65rem;
   border-radius: var(--radius-m);
 }
-.door-head p { color: var(--muted); }
+.door-head p, .step.is-done h3, .code small { color: var(--muted); }
 .door .chips { justify-content: center; margin-top: 1rem; }
 .door .chip:not([aria-pressed="true"]) { background: var(--ground); }
 .machine {
@@ -11324,9 +11320,8 @@ input[type="checkbox"] {
 
 /* Library */
 .tools {
-  position: sticky; z-index: 3; top: 0; display: flex; flex-wrap: wrap;
-  align-items: center; gap: .5rem; margin: 0 -2rem; padding: .6rem 2rem;
-  background: var(--ground);
+  display: flex; flex: 1 1 24rem; flex-wrap: wrap; align-items: center; gap: .25rem;
+  min-width: 0;
 }
 .tools .to-device { margin-inline-start: auto; }
 .search { position: relative; flex: 1 1 8rem; max-width: 34rem; min-width: 0; }
@@ -11334,7 +11329,10 @@ input[type="checkbox"] {
   position: absolute; inset-inline-start: .8rem; top: .8rem; color: var(--muted);
   pointer-events: none;
 }
-.search input { padding-inline-start: 2.6rem; border-radius: var(--radius-full); }
+.search input {
+  padding-inline-start: 2.6rem; border-radius: var(--radius-full);
+  text-overflow: ellipsis;
+}
 .search kbd {
   position: absolute; inset-inline-end: .7rem; top: .7rem; width: 1.35rem;
   border-radius: var(--radius-s); border: 1px solid var(--line); color: var(--muted);
@@ -11357,10 +11355,6 @@ input[type="checkbox"] {
 }
 .chip[aria-pressed="true"] .chip-count { color: inherit; }
 .is-set { color: var(--accent); background: var(--soft); }
-.add {
-  border-color: transparent; background: var(--soft); color: var(--accent);
-  font-size: .875rem; margin-inline-start: auto;
-}
 .uploads { /* above the library, so that it pushes nothing */
   position: fixed; z-index: 5; inset-inline-end: 2rem; bottom: 1.5rem;
   width: min(26rem, calc(100vw - 2rem)); padding: .75rem 1.25rem;
@@ -11369,7 +11363,6 @@ input[type="checkbox"] {
 .upload { display: flex; align-items: center; gap: .25rem; padding: .35rem 0; }
 .upload h3 { font-size: 1rem; overflow-wrap: anywhere; }
 .upload .progress { margin-top: .35rem; }
-.upload[data-status="failed"] .meta { color: var(--bad); }
 .uploads summary { min-height: 2.75rem; align-content: center; }
 .uploads ul { max-height: 35vh; margin: .5rem 0; overflow: auto; }
 .dropping {
@@ -11379,14 +11372,12 @@ input[type="checkbox"] {
   font-weight: var(--bold); opacity: .95; pointer-events: none;
 }
 .summary {
-  display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem;
-  padding: 1.25rem 0 12px;
+  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
+  padding: .25rem 0 .9rem;
 }
-.summary p:first-child {
-  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
-}
-.shelves { display: flex; gap: 2rem; padding-top: .75rem; }
-.shelf { --cover: 3.5rem; --lines: 2; flex: 0 1 auto; min-width: min(22rem, 100%); }
+.strip { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem 1rem; }
+.shelves { display: flex; gap: 2rem; padding-bottom: 1.25rem; }
+.shelf { --cover: 3.5rem; flex: 0 1 auto; min-width: min(22rem, 100%); }
 .shelf h2 { margin-bottom: .4rem; font-size: 1rem; }
 .shelf ul { display: flex; gap: 1rem; overflow-x: auto; scrollbar-width: none; }
 .shelf .entry {
@@ -11396,7 +11387,7 @@ input[type="checkbox"] {
 }
 .shelf .newer { display: none; }
 .first-run { padding: 1.25rem 1.35rem; }
-.first-run.card { width: 100%; margin-top: 1rem; }
+.first-run.card { width: 100%; margin-bottom: 1.25rem; }
 .first-run.card .steps {
   grid-template-columns: repeat(auto-fit, minmax(min(16rem, 100%), 1fr)); gap: 1.25rem;
   margin-top: 1rem;
@@ -11406,11 +11397,9 @@ input[type="checkbox"] {
 .first-run .step, .first-run .step.is-done {
   display: grid; align-content: start; gap: .35rem;
 }
-.first-run .step p {
+.first-run .steps .step p {
   max-width: none; margin: 0; font-weight: var(--normal); text-wrap: wrap;
 }
-.first-run .actions:empty { display: none; }
-.step.is-done h3 { color: var(--muted); }
 .scanning { color: var(--accent); font-size: .875rem; font-weight: var(--medium); }
 .entries { display: grid; align-content: start; }
 .entries.covers { gap: 20px; }
@@ -11418,17 +11407,17 @@ input[type="checkbox"] {
   display: block; width: 100%; height: auto; aspect-ratio: 1;
   border-radius: var(--radius-m); background: var(--line); object-fit: cover;
 }
-.entry { position: relative; display: grid; min-width: 0; }
-.entry-name, .item-text h3, .lane-text :is(h2, h3) {
-  display: -webkit-box; -webkit-box-orient: vertical;
-  -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
+.entry { --lines: 2; position: relative; display: grid; min-width: 0; }
+.entry-name, .item-text h3, .lane-text :is(h2, h3) { /* to the end of a word */
+  max-height: calc(var(--lines, 1) * 1.3em); overflow: hidden; line-height: 1.3;
+  overflow-wrap: break-word;
 }
 .entry-name {
-  color: var(--ink); font-size: 1rem; font-weight: var(--strong); line-height: 1.3rem;
+  display: block; color: var(--ink); font-size: 1rem; font-weight: var(--strong);
   text-decoration: none;
 }
 a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
-.entry .meta { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.entry .meta { height: 1.45em; overflow: hidden; } /* whole facts, in a line */
 .entry-text { display: grid; min-width: 0; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
 .send {
@@ -11477,7 +11466,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .covers .entry-cover { grid-area: 1 / 1 / 2 / 3; box-shadow: var(--shade); }
 .covers .cover { transition: scale .25s ease-out; }
 .covers .entry-text { align-content: start; }
-.covers .entry-name { font-size: .9375rem; line-height: 1.25rem; }
+.covers .entry-name { font-size: .9375rem; }
 .covers .meta { font-size: .8125rem; }
 .covers .marks { padding: .5rem; }
 .covers .choice { align-self: start; margin: .3rem; }
@@ -11488,7 +11477,6 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   grid-template-columns: var(--cover) minmax(0, 1fr) auto; align-items: center;
   gap: min(.875rem, 3vw); border-bottom: 1px solid var(--line);
 }
-.rows .entry-name { padding-block: .15rem; }
 .rows .entry-cover { border-radius: var(--radius-s); }
 .rows .marks { inset: auto auto .2rem -.25rem; align-items: end; height: 1.5rem; }
 .rows .mark { padding: 0 .3rem; font-size: .6875rem; line-height: 1.125rem; }
@@ -11501,6 +11489,14 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .rows .send::after { content: var(--again); }
 .rows .send > .glyph { display: none; }
 .entries.rows { --cover: min(3.5rem, 15vw); column-gap: 2.5rem; }
+.letters { /* beside a long list */
+  position: fixed; z-index: 2; inset-inline-end: 0; top: 7rem; bottom: 7.5rem;
+  display: flex; flex-direction: column; justify-content: center; width: 1.75rem;
+  color: var(--accent); font-size: .6875rem; font-weight: var(--strong);
+  line-height: 1; text-align: center; cursor: pointer; touch-action: none;
+  -webkit-user-select: none; user-select: none;
+}
+.letters span { flex: 0 1 1.5rem; display: grid; place-items: center; min-height: 0; }
 
 .selection {
   position: fixed; z-index: 5; inset-inline: 0; bottom: 1.25rem; width: fit-content;
@@ -11548,19 +11544,16 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 .has dl > div { display: grid; grid-template-columns: 6rem minmax(0, 1fr); }
 .has dl > div:has(select) { align-items: center; }
 .has dt { line-height: 1.4rem; }
-.has dd::first-letter { text-transform: uppercase; }
+:is(.has dd, .send-bar .meta, .unfold span)::first-letter { text-transform: uppercase; }
 .has .plain, .forgotten .plain { margin-inline-start: -.7rem; }
 .has .description { margin-top: .35rem; }
-.has .description:empty { display: none; }
 .send-bar {
   display: flex; flex-wrap: wrap; align-items: center; gap: .35rem 1rem;
   margin: 0 -1.75rem -1.75rem; padding: .75rem 1.75rem; background: var(--surface);
   border-top: 1px solid var(--line);
 }
 .send-bar .waits { flex-basis: 100%; }
-.send-bar .waits:empty { display: none; }
 .send-bar .meta { margin-inline-start: auto; }
-.send-bar .meta::first-letter { text-transform: uppercase; }
 @media (min-height: 34em) {
   .send-bar { position: sticky; z-index: 1; bottom: 0; }
   .details { scroll-padding-bottom: 7rem; }
@@ -11568,8 +11561,8 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 .facts .send { min-height: 2.875rem; padding: .4rem 1.4rem; }
 .facts .send.is-queued { padding: 0; }
 .facts h2 {
-  padding-inline-end: 2.5rem; font-size: 1.625rem; letter-spacing: var(--tight);
-  line-height: 1.15; overflow-wrap: break-word; text-wrap: balance;
+  padding-inline-end: 2.5rem; font-size: 1.625rem; line-height: 1.15;
+  text-wrap: balance;
 }
 .parts { position: relative; margin-top: 1.5rem; }
 .parts h3 { padding: 1.25rem 0 .5rem; }
@@ -11607,17 +11600,15 @@ dl {
   padding-top: .9rem; border-top: 1px solid var(--line);
 }
 .wide-field { grid-column: 1 / -1; }
-dt { color: var(--muted); font-size: .875rem; }
 dd { overflow-wrap: break-word; font-size: 1rem; }
-.details form { display: grid; gap: 1rem; }
-.filters { width: min(30rem, calc(100vw - 3rem)); margin: 7.5rem 2rem auto; }
+.details form, .filters article { display: grid; gap: 1rem; }
+.filters { width: min(30rem, calc(100vw - 3rem)); margin: 4.5rem 2rem auto auto; }
 .filters::backdrop { background: none; }
-.filters article { display: grid; gap: 1rem; }
 :is(.filters, .panel) .chips::before {
   content: attr(aria-label); flex-basis: 100%; color: var(--muted); font-size: .875rem;
 }
 .adding { width: min(40rem, calc(100vw - 3rem)); }
-.adding h2 { font-size: 1.625rem; letter-spacing: var(--tight); }
+.adding h2, .ready-word { font-size: 1.625rem; font-weight: var(--bold); }
 .adding .field span { display: block; }
 .step .field .unseen + small { margin: 0; }
 .steps {
@@ -11644,8 +11635,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .step.is-done::before { content: "\2713"; }
 .looking, .adding > article > form { display: grid; gap: 1rem; margin-top: 1rem; }
-.found { display: grid; gap: .6rem; }
-.found:empty { display: none; }
+.found, .ticks { display: grid; gap: .6rem; }
 .found li { padding: .6rem .75rem; border: 1px solid var(--line); }
 .found li { border-radius: var(--radius-m); animation: rise .25s ease-out; }
 .pulse {
@@ -11660,7 +11650,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 @keyframes spread { from { opacity: .8; } to { scale: 2; opacity: 0; } }
 .place { display: grid; gap: .75rem; min-width: 0; }
-.place:empty { display: none; }
 .menus summary { padding-block: .6rem; cursor: pointer; }
 .menus > * + * { margin-top: .6rem; }
 .choices { display: flex; flex-wrap: wrap; gap: .5rem; }
@@ -11693,7 +11682,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .is-over .pairing-code { color: var(--muted); text-decoration: line-through; }
 .pairing .problem { flex-basis: 100%; margin-top: .4rem; }
-.ticks { display: grid; gap: .6rem; }
 .tick { display: flex; gap: .6rem; color: var(--muted); font-size: 1rem; }
 .tick.check { color: var(--ink); font-weight: var(--medium); }
 .tick.check .glyph { color: var(--accent); }
@@ -11704,9 +11692,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   border-radius: var(--radius-l); background: var(--soft); text-align: center;
 }
 .ready > .glyph { width: 3rem; height: 3rem; color: var(--accent); }
-.ready-word {
-  font-size: 1.625rem; font-weight: var(--bold); letter-spacing: var(--tight);
-}
 .ready button { margin-top: .75rem; min-width: 9rem; }
 .numbered {
   display: grid; grid-template-columns: minmax(0, 1fr); gap: .75rem;
@@ -11726,7 +11711,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .board { display: grid; gap: 1.5rem 3rem; grid-template-columns: minmax(0, 1fr); }
 .board > * { display: grid; gap: 1.5rem; align-content: start; min-width: 0; }
 .board > * > * { margin: 0; min-width: 0; }
-.ended > button { justify-self: start; }
+.ended > button, .panel > button { justify-self: start; }
 .lanes, .groups, .devices {
   display: grid; gap: 1rem 1.25rem;
   grid-template-columns: repeat(auto-fit, minmax(min(21rem, 100%), 1fr));
@@ -11759,7 +11744,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   grid-area: head; display: flex; align-items: center; gap: .6rem; margin-bottom: .5rem;
 }
 .lane-text { grid-area: text; align-self: end; min-width: 0; }
-.lane-text :is(h2, h3), .lane .entry-name { font-size: 1.25rem; line-height: 1.3; }
+.lane-text :is(h2, h3), .lane .entry-name { font-size: 1.25rem; }
 .lane .meta { margin: 0; }
 .lane .percent { grid-area: percent; align-self: start; }
 .percent {
@@ -11827,7 +11812,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .unfold::after { content: ""; position: absolute; inset: calc(50% - 22px) 0; }
 .unfold span { display: inline-block; }
-.unfold span::first-letter { text-transform: uppercase; }
 .unfold .glyph { width: 1rem; height: 1rem; }
 .unfold[aria-expanded=true] .glyph { transform: scaleY(-1); }
 .row-parts { flex-basis: 100%; grid-column: 1 / -1; }
@@ -11858,13 +11842,12 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   padding: .75rem 1rem; border: 1px solid var(--line); border-radius: var(--radius-m);
 }
 .device-head { display: flex; align-items: center; gap: .6rem; }
-.device > .meta:empty, .device-text > .meta:empty { display: none; }
 .getting {
   --cover: 2.75rem; display: flex; align-items: center; gap: .75rem; padding: .4rem;
   border-radius: var(--radius-m); background: var(--ground); text-decoration: none;
 }
 .getting .entry-cover { width: var(--cover); flex: none; }
-.getting .entry-name { flex: 1; }
+.getting .entry-name, .tidy summary .row-title { flex: 1; }
 .idle .chip { display: flex; align-items: center; padding-inline-end: .4rem; }
 .idle .menu { width: min(24rem, 92vw); padding: .75rem 1rem; }
 .idle .menu p { padding: 0; }
@@ -11920,7 +11903,6 @@ button.link {
 }
 .code p { display: grid; flex: 1; min-width: 0; }
 .code code { overflow-wrap: anywhere; white-space: pre-line; line-break: anywhere; }
-.code small { color: var(--muted); }
 
 /* Settings */
 .tabs { display: flex; flex-wrap: wrap; margin: 0 max(-.6rem, -4vw) 1rem; }
@@ -11937,7 +11919,6 @@ button.link {
 .signed { color: var(--muted); font-size: 1rem; overflow-wrap: break-word; }
 .panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
 .panel, .panel form, .panel .field { grid-template-columns: minmax(0, 1fr); }
-.panel > button { justify-self: start; }
 .panel form { display: grid; gap: .9rem; justify-items: start; }
 .panel form > :not(button) { width: 100%; }
 .inline { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; }
@@ -11992,7 +11973,6 @@ button.link {
 }
 .tidy summary::before { content: "›"; transition: rotate .15s; }
 .tidy[open] > summary::before { rotate: 90deg; }
-.tidy summary .row-title { flex: 1; }
 .tidy > ul { padding-bottom: .6rem; }
 .tidy table {
   width: 100%; table-layout: fixed; border-collapse: collapse; font-size: .875rem;
@@ -12016,9 +11996,7 @@ button.link {
   padding: .6rem .25rem; color: var(--muted); font-weight: var(--medium);
   cursor: pointer;
 }
-.tidy-sum {
-  font-size: 1.25rem; font-weight: var(--bold); letter-spacing: var(--tight);
-}
+.tidy-sum { font-size: 1.25rem; font-weight: var(--bold); }
 .scan-line {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between;
   gap: .5rem 1rem;
@@ -12085,7 +12063,7 @@ button.link {
 
 /* Narrow screens: the menu is at the bottom, in reach of the thumb */
 @media not all and (min-width: 43.75em) {
-  .top { display: block; padding: 0; }
+  .top { display: block; min-height: 0; padding: 0; }
   .brand, .who { display: none; }
   .top nav {
     position: fixed; z-index: 5; inset-inline: 0; bottom: 0;
@@ -12102,21 +12080,29 @@ button.link {
   .top nav .glyph { width: 1.5rem; height: 1.5rem; }
   .count { top: .15rem; inset-inline-start: calc(50% + .35rem); }
   .view { padding: 0 min(1rem, 4vw) calc(10rem + env(safe-area-inset-bottom)); }
-  .tools { margin: 0 max(-1rem, -4vw); padding: .6rem min(1rem, 4vw) .25rem; }
-  .tools { gap: .25rem; }
-  :is(.tools, .send-bar) .to-device {
-    flex-basis: 100%; justify-content: start; margin: 0; border-color: transparent;
-    padding-inline-start: 0; background: none;
+  .tools { gap: 0; padding: .5rem min(1rem, 4vw) .25rem; }
+  .tools > .icon-button:last-child { margin-inline-end: -.6rem; }
+  .send-bar .to-device { flex-basis: 100%; }
+  .summary { padding: 0 0 .25rem; }
+  .strip { /* one line, which scrolls */
+    flex: 1 0 100%; flex-wrap: nowrap; gap: .35rem; overflow-x: auto;
+    margin-inline: max(-1rem, -4vw); padding: 4px min(1rem, 4vw);
+    padding-inline-end: 2rem; scrollbar-width: none; white-space: nowrap;
+    -webkit-mask-image: linear-gradient(to left, #0000, #000 2rem);
+    mask-image: linear-gradient(to left, #0000, #000 2rem);
   }
-  :is(.tools, .send-bar) .to-device.mark { padding-inline: 1.75rem 0; }
-  :is(.tools, .send-bar) .to-device .glyph { inset-inline-start: 0; }
-  :is(.tools, .send-bar) .to-device::after { position: static; margin: -.35rem 0 0; }
-  .chip { padding: .1rem .55rem; }
-  .summary { gap: 0 .75rem; padding: .25rem 0 .5rem; }
-  .summary .chips {
-    flex: 1 1 9rem; flex-wrap: nowrap; margin-inline-end: max(-1rem, -4vw);
-    overflow-x: auto; scrollbar-width: none;
-  }
+  [dir="rtl"] .strip { -webkit-mask-image: none; mask-image: none; }
+  .strip > .chips { flex-wrap: nowrap; }
+  .strip > *, .strip .chip { flex: none; }
+  .strip :is(.chip, .to-device) { position: relative; min-height: 2.25rem; }
+  .strip .chip::after { content: ""; position: absolute; inset: -4px 0; }
+  .strip .to-device { flex-wrap: nowrap; padding-block: 0; }
+  .strip .to-device > .glyph { top: .55rem; }
+  .strip .to-device select { top: -4px; }
+  .strip :focus-visible { outline-offset: 0; }
+  .to-word { display: none; }
+  .letters { bottom: calc(9rem + env(safe-area-inset-bottom)); width: 1.5rem; }
+  .letters ~ .entries { margin-inline-end: .75rem; }
   .search kbd { display: none; }
   .toasts, .uploads {
     inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
@@ -12176,7 +12162,6 @@ button.link {
     grid: "cover text" auto "has has" auto / var(--cover) minmax(0, 1fr);
     --cover: min(7rem, 30vw);
   }
-  .facts h2 { font-size: 1.625rem; padding-inline-end: 2rem; }
   .send-bar {
     margin: 0 -1rem calc(-1.25rem - env(safe-area-inset-bottom));
     padding: .5rem 1rem calc(.5rem + env(safe-area-inset-bottom));
@@ -13332,6 +13317,14 @@ function joinFacts(facts, between = WORDS.between.facts) {
   return facts.filter(Boolean).map(isolate).join(between);
 }
 
+/** Facts of which each but the first is in a line as a whole, or not in it. */
+function wholeFacts(facts) {
+  const {facts: between} = WORDS.between;
+  const [first, ...others] = facts.filter(Boolean);
+  const unbroken = fact => inOneLine(fact).replaceAll("-", "\u2011");
+  return joinFacts([first, ...others.map(unbroken)], between.replace(/ $/, "\xA0"));
+}
+
 function joinSentences(...sentences) {
   return joinFacts(sentences, WORDS.between.sentences);
 }
@@ -13657,6 +13650,7 @@ function initialState() {
     invitation: stored("invitation"), // the token of one
     invited: /** @type {Invitation | null} */ (null), // what that is for
     view: "library",
+    visit: {}, // of that view, another one each time
     library: {
       search: "",
       filter: "all", // one of FILTERS
@@ -14540,7 +14534,7 @@ function show(view, rest, event) {
   if (hasChanged) {
     scrolled[place] = scrollY;
     if (state.view === "library") forgetUploads();
-    update({view, openForm: "", problem: NO_PROBLEM});
+    update({view, visit: {}, openForm: "", problem: NO_PROBLEM});
     change("settings", {tab});
   }
   if (view === "library" && !(last in DIALOGS)) readSearch(rest);
@@ -15542,7 +15536,7 @@ function renderDeviceMenu() {
     return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
   const text = [
     glyph("device"),
-    h.span(null, WORDS.sendTo, " ", h.b(null, name)),
+    h.span(null, h.span("to-word", WORDS.sendTo, " "), h.b(null, name)),
     h.span(null, status && status.mark !== "mark " && status.text),
   ];
   if (device && choices.length === 1)
@@ -15716,9 +15710,9 @@ function gridShape(width) {
   const narrowest = isRows ? 26 * rem : Math.min(cover, half);
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
-  const lines = isRows && width >= 20 * rem ? 1 : 2; // of a name
-  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + 4.5 * rem;
-  return {columns, columnWidth, height, lines, pitch: height + (isRows ? 0 : GAP)};
+  const row = width < 20 * rem ? 6.5 : 4.75; // higher where text is large
+  const height = isRows ? row * rem : columnWidth + 4.5 * rem;
+  return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
 }
 
 /** The grid of so many titles, by where their list is, and its rows in sight with some
@@ -15816,11 +15810,13 @@ function renderStarting() {
   );
 }
 
+/** What stays in sight: the views, and what the library is searched by. */
 function renderTop() {
   return h.header(
     {class: "top", key: "top"},
     h.div("brand", renderLogo(), h.span(null, WORDS.product)),
     h.nav({"aria-label": WORDS.menu}, VIEWS.map(renderViewTab)),
+    state.view === "library" && state.entries?.length !== 0 && renderTools(),
     h.p("who", state.account.name),
   );
 }
@@ -16201,10 +16197,10 @@ function renderLibrary() {
   const away = countAway(allTitles());
   return [
     heading,
-    renderTools(),
-    away > 0 && h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
-    !isNarrowed() && (isFirstRun() ? renderFirstRun() : renderShelves()),
     renderSummary(visible.length),
+    away > 0 && h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
+    !isNarrowed() && (showsSteps() ? renderFirstRun() : renderShelves()),
+    renderLetters(visible),
     visible.length
       ? renderTitles(visible)
       : renderEmpty(WORDS.noneTitle, WORDS.noneText, button(WORDS.showAll, showAll)),
@@ -16238,7 +16234,6 @@ function renderTitles(/** @type {Title[]} */ titles) {
     "padding-top": `${rows[0] * grid.pitch}px`,
     "grid-template-columns": `repeat(${grid.columns}, minmax(0, 1fr))`,
     "grid-auto-rows": `${grid.height}px`,
-    "--lines": String(grid.lines),
     ...(layout === "covers" && {"--cover": `${grid.columnWidth}px`}),
   };
   return h.ul({class: `entries ${layout}`, key: layout, style, drawn}, cards);
@@ -16313,12 +16308,23 @@ function showAll() {
   narrow(WHOLE);
 }
 
-/** Whether nothing was sent yet: until then, the library tells what to do. */
-function isFirstRun() {
-  const {account, devices, items, sent} = state;
-  const isBegun = sent.length > 0 || items?.some(item => item.status === "processing");
-  return Boolean(devices && items) && !account.age && !isBegun;
+function hasSent() {
+  const {items, sent} = state;
+  return sent.length > 0 || Boolean(items?.some(item => item.status === "processing"));
 }
+
+function isFirstRun() {
+  const {account, devices, items} = state;
+  return Boolean(devices && items) && !account.age && !hasSent();
+}
+
+/** Whether the library tells what to do. It does so until somebody leaves it, so that
+ * nothing moves when the first title is sent. */
+function showsSteps() {
+  return wasFirstRun(state.visit, Boolean(state.devices && state.items));
+}
+
+const wasFirstRun = memo(isFirstRun);
 
 /** The first three steps, which tick themselves off. */
 function renderFirstRun() {
@@ -16334,7 +16340,7 @@ function renderFirstRun() {
   const steps = {
     files: [count > 0 && WORDS.titles(count), found, [scan, renderAddGames()]],
     device: [device && deviceName(device), WORDS.devicesLead, !offersDevice() && add],
-    send: [false, WORDS.firstSend],
+    send: [hasSent() && WORDS.firstSend, WORDS.firstSend],
   };
   return h.section(
     {class: count ? "first-run card" : "first-run empty", key: "first-run"},
@@ -16366,7 +16372,8 @@ function renderTools() {
     iconButton("select", WORDS.select, () => setSelecting(!selecting), {
       "aria-pressed": String(selecting),
     }),
-    (reachable().length > 0 || !isFirstRun()) && renderDeviceMenu(),
+    Boolean(state.account.inbox) && iconButton("add", WORDS.addGames, chooseFiles),
+    isWide() && (reachable().length > 0 || !isFirstRun()) && renderDeviceMenu(),
   );
 }
 
@@ -16404,18 +16411,84 @@ function renderChips(label, chips, chosen, choose) {
   );
 }
 
-/** The line above the titles: how many there are. */
+/** The line above the titles: where a phone sends to, which are shown, how many. */
 function renderSummary(count) {
   const {scanning, files} = state.scan;
   const all = allTitles().length;
+  const isWhole = count === all;
   return h.div(
     {class: "summary", key: "summary"},
-    h.p({role: "status"}, count === all ? WORDS.titles(all) : WORDS.found(count, all)),
-    0 < count && count < all && button(WORDS.showAll, showAll, {class: "link"}),
-    renderFilter(),
-    scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(files)),
-    renderAddGames(),
+    h.div(
+      "strip",
+      !isWide() && isDeviceTold() && renderDeviceMenu(),
+      renderFilter(),
+      scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(files)),
+    ),
+    h.p(
+      {role: "status", class: isWhole && !isWide() ? "unseen" : "meta"},
+      isWhole ? WORDS.titles(all) : WORDS.found(count, all),
+    ),
+    0 < count && !isWhole && button(WORDS.showAll, showAll, {class: "link"}),
   );
+}
+
+/** Whether there is a choice of devices, or something to say of the only one. */
+function isDeviceTold() {
+  const [first, ...others] = reachable();
+  if (!first) return !isFirstRun();
+  return others.length > 0 || statusOfDevice(first).mark !== "mark ";
+}
+
+const MIN_LETTERED = 200; // titles in order, beside which their first letters are
+const LETTER_PITCH = 16; // pixels, at least
+
+/** The first letters of titles, each with the place of its first title. */
+const initialsOf = memo(
+  /** @param {Title[]} titles */
+  titles => {
+    /** @type {Map<string, number>} */
+    const places = new Map();
+    titles.forEach(({plainName}, place) => {
+      const [first = ""] = plainName;
+      const letter = /\d/.test(first) ? "#" : first.toUpperCase();
+      if (letter && !places.has(letter)) places.set(letter, place);
+    });
+    return [...places];
+  },
+);
+
+/** The letters at the edge of a long list, as many as the window has room for. A press
+ * or a finger that moves over them leads to the titles; keys have the search.
+ * @param {Title[]} titles */
+function renderLetters(titles) {
+  const {sort, search} = state.library;
+  if (titles.length < MIN_LETTERED || sort !== "name" || search) return false;
+  const all = initialsOf(titles);
+  const room = Math.max(1, Math.floor((innerHeight - 272) / LETTER_PITCH));
+  const shown = all.filter((_, n) => n % Math.ceil(all.length / room) === 0);
+  const lead = ({currentTarget: rail, clientY: y}) => {
+    const {top} = rail.firstElementChild.getBoundingClientRect();
+    const {bottom} = rail.lastElementChild.getBoundingClientRect();
+    const at = Math.floor(((y - top) / (bottom - top)) * shown.length);
+    scrollToPlace(shown[Math.max(0, Math.min(at, shown.length - 1))][1]);
+  };
+  return h.div(
+    {
+      ...{class: "letters", key: "letters", "aria-hidden": "true", onpointerdown: lead},
+      onpointermove: event => event.buttons && lead(event),
+    },
+    shown.map(([letter]) => h.span(null, letter)),
+  );
+}
+
+/** Scroll to the row of a title, by its place in the list. */
+function scrollToPlace(place) {
+  const list = document.querySelector("main > .entries");
+  if (!list) return;
+  const {columns, pitch} = /** @type {VNode} */ (shown.get(list)).props.drawn.grid;
+  const head = document.querySelector(".top")?.clientHeight || 0;
+  const {top} = list.getBoundingClientRect();
+  scrollBy(0, top - head + Math.floor(place / columns) * pitch);
 }
 
 function renderSearch() {
@@ -16427,7 +16500,7 @@ function renderSearch() {
       ...{...TYPED, type: "search", id: "search", enterkeyhint: "search"},
       ...{"aria-label": WORDS.search, "aria-keyshortcuts": "/"},
       value: state.library.search,
-      placeholder: WORDS.searchHint(count),
+      placeholder: count ? WORDS.searchHint(count) : WORDS.search,
       oninput: event => narrow({search: event.target.value}),
     }),
     h.kbd({"aria-hidden": "true"}, "/"),
@@ -16482,8 +16555,8 @@ function renderTitleMeta(/** @type {Title} */ title) {
   const contents = away === "partly" ? WORDS.marks.partly : contentsOf(title);
   const decided = WORDS.ages[state.ages?.[title.id] || ""];
   const age = state.account.admin && (decided || formerAge(title));
-  const flows = () => joinFacts([size, row && leftText(figuresOf(row))]);
-  return h.p("meta", row ? live(flows) : joinFacts([size, contents, age]));
+  const flows = () => wholeFacts([size, row && leftText(figuresOf(row))]);
+  return h.p("meta", row ? live(flows) : wholeFacts([size, contents, age]));
 }
 
 /** The row of the queue in which a device receives a title now, whoever sent it. */
@@ -19811,7 +19884,7 @@ async function filesOf(entry) {
 
 function renderAddGames() {
   const content = [glyph("add"), WORDS.addGames];
-  return Boolean(state.account.inbox) && button(content, chooseFiles, {class: "add"});
+  return Boolean(state.account.inbox) && button(content, chooseFiles);
 }
 
 /** @param {Unfinished} upload */

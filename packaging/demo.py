@@ -75,14 +75,16 @@ SKIES = (  # above, below, the sun, the land
     (0x12302A, 0x8FBF5F, 0xF3F0A8, 0x1F3D22),
 )
 SIDE = 384  # of a cover, in pixels
-# The mark stays in the page's head, on a phone too, where the name of the program is
-# not shown.
+# The mark stays in the page's head. A phone has no room in it, but for the search's.
 MARK = (
-    '.top::before{content:"Demo";order:1;padding:.1rem .6rem;'
-    "border-radius:var(--radius-full);background:var(--warn-soft);color:var(--warn);"
-    "font-size:.875rem;font-weight:var(--bold)}"
-    "@media not all and (min-width:43.75em){.top::before{display:block;"
-    "width:fit-content;margin:.4rem auto 0}}"
+    '.top::before,.search::after,.view>.head::after{content:"Demo";order:1;'
+    "padding:.1rem .6rem;border-radius:var(--radius-full);"
+    "background:var(--warn-soft);color:var(--warn);font-size:.875rem;"
+    "font-weight:var(--bold)}"
+    ".search::after{position:absolute;inset-inline-end:.7rem;top:.6rem;"
+    "pointer-events:none}"
+    "@media (min-width:43.75em){.search::after,.view>.head::after{content:none}}"
+    "@media not all and (min-width:43.75em){.top::before{content:none}}"
 )
 USED = b"""<!doctype html>
 <html lang="en">

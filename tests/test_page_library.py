@@ -27,6 +27,7 @@ from browser import (
     press_until,
     queued,
     report,
+    resize,
     see,
     set_library,
     show,
@@ -41,7 +42,7 @@ from conftest import Clock, Library, Visit
 from example import Demo, by_age
 from test_page_calls import without_polls
 from test_page_views import GERMAN, SPEAK
-from views import VIEWS, change_answers
+from views import DEVICES, VIEWS, answer_devices, change_answers, unfinished
 
 JPEG = base64.b64decode(  # 8 x 8 pixels
     "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI////////"
@@ -168,6 +169,8 @@ def test_the_shelf_has_updates_and_stays_while_they_are_sent(
     anna.goto("")
     see(anna, "2 titles")
     deliver(store, "Paper Harbor")
+    anna.reload()
+    see(anna, "2 titles")
     until(lambda: anna.locator(".first-run").count() == 0)
     assert shelf(anna) == {}
     library.add("Paper Harbor [0100ABCD00010800][v65536].nsp")
@@ -306,13 +309,18 @@ def test_the_first_steps_tick_themselves_off(
     device = add_device(store, "Attic")
     until(lambda: done.count() == 2)
     see(anna.locator(".first-run"), "Press Send on a title")
+    place = anna.locator(".entries .entry").bounding_box()
     button(anna, "Send Paper Harbor").click()
     until(lambda: store.queue.items(1))
     report(store, store.queue.items(1)[0]["id"], 40, key=device)
     until(lambda: "Paper Harbor" in dock(anna))
-    assert anna.locator(".first-run").count() == 0
+    until(lambda: done.count() == 3)
     report(store, store.queue.items(1)[0]["id"], 100, key=device, status="completed")
     see(anna, "Paper Harbor was sent.")
+    assert anna.locator(".entries .entry").bounding_box() == place
+    for view in ("Queue", "Library"):
+        anna.get_by_role("link", name=view).click()
+    until(lambda: names(anna) == ["Paper Harbor"])
     assert anna.locator(".first-run").count() == 0
 
 
@@ -769,8 +777,8 @@ def test_send_queues_the_game_its_newest_update_and_its_add_ons(
     kim: Any, house: Demo
 ) -> None:
     card = find(kim, "Alpine Echo")
-    meta = card.locator(".meta").inner_text()
-    assert re.fullmatch(r"\d+\xa0kB · Update 4 · 3 add-ons", meta)
+    meta = card.locator(".meta").inner_text().replace("\u2011", "-")
+    assert re.fullmatch(r"\d+ kB · Update 4 · 3 add-ons", meta.replace("\xa0", " "))
     card.get_by_role("button").click()
     see(kim, "Alpine Echo: added to the queue.")
     names = waiting(house)
@@ -916,12 +924,124 @@ def test_a_phone_begins_with_games(phone: Any, demo: Demo) -> None:
     VIEWS["one_device"](phone, demo.address)
     phone.locator(".lane").wait_for()
     assert phone.locator(".shelf").count() == 0
-    first = phone.locator(".entries .entry").first.bounding_box()
-    assert first["y"] < 320
-    device = phone.locator(".tools .to-device")
-    assert device.bounding_box()["height"] < 32
-    assert phone.get_by_role("combobox").count() == 0
+    assert phone.locator(".to-device").count() == 0  # there is no other, and it is fine
     assert button(phone, "Send Glass Heron").inner_text() == "Send"
+    for layout in ("Covers", "Rows"):
+        set_library(phone, layout)
+        first = phone.locator(f".{layout.lower()} .entry").first
+        assert first.bounding_box()["y"] <= MAX_HEAD
+
+
+MAX_HEAD = 120  # pixels above the first title
+MIDDLES = """all => all.map(each => each.getBoundingClientRect())
+  .map(({top, height}) => top + height / 2)"""
+
+
+def test_a_phone_has_its_head_in_a_row_and_its_chips_in_a_line(
+    phone: Any, demo: Demo
+) -> None:
+    """Its buttons cover no chip, and the head is there before the titles are."""
+    answer_devices(phone, DEVICES)
+    unfinished(phone, demo.address)  # so that there is an inbox
+    VIEWS["library"](phone, demo.address)
+    button(phone, "Add games").wait_for()
+    see(phone.locator(".strip"), "Living room")
+    for width in (390, 320):
+        show(phone, "light", {**PHONE, "width": width})
+        until(lambda: phone.locator(".entry").first.bounding_box()["y"] <= MAX_HEAD)
+        row = phone.locator(".top :is(input, .icon-button)").evaluate_all(MIDDLES)
+        line = phone.locator(".strip :is(label, button)").evaluate_all(MIDDLES)
+        assert len({*row}) == len({*line}) == 1
+        assert line[0] - row[0] > 40
+
+
+def test_the_head_is_there_before_the_titles(phone: Any, demo: Demo) -> None:
+    VIEWS["loading"](phone, demo.address)
+    phone.get_by_label("Search the library").wait_for()
+
+
+def test_a_desktop_keeps_views_search_and_target_in_sight(
+    visit: Visit, demo: Demo
+) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["devices_library"](page, demo.address)
+    for width in (768, 1280):
+        resize(page, {**DESK, "width": width})
+        page.evaluate("scrollTo(0, 900)")
+        for label in ("Search the library", "Send to"):
+            place = page.get_by_label(label).first.bounding_box()
+            assert 0 <= place["y"] < 120
+        assert page.get_by_role("link", name="Queue").first.bounding_box()["y"] >= 0
+
+
+# The words of cards that are cut: those of which a part can be seen.
+CUT_WORDS = r"""() => {
+  const range = document.createRange();
+  const isIn = (box, {left, right, top, bottom}) =>
+    box.left > left - 3 && box.right < right + 3 && box.top > top - 3 &&
+    box.bottom < bottom + 3;
+  const isOut = (box, {right, bottom}) => box.top > bottom - 8 || box.left > right;
+  const nodes = document.querySelectorAll(".entries :is(.entry-name, .meta)");
+  return [...nodes].flatMap(node => {
+    const [text, place] = [node.firstChild, node.getBoundingClientRect()];
+    return [...(text.data || "").matchAll(/\S+/g)]
+      .filter(({0: word, index}) => {
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        const boxes = [...range.getClientRects()];
+        return !boxes.every(box => isIn(box, place) || isOut(box, place));
+      })
+      .map(([word]) => word);
+  });
+}"""
+
+
+@pytest.mark.parametrize("layout", ["covers", "rows"])
+def test_names_and_facts_of_cards_end_at_a_word(
+    phone: Any, demo: Demo, layout: str
+) -> None:
+    def lengthen(body: dict[str, Any]) -> None:
+        for number, entry in enumerate(body["entries"]):
+            entry["name"] += " of the Unforgettable Northern Archipelago"[: 8 + number]
+
+    change_answers(phone, lengthen, "entries")
+    phone.add_init_script(f"localStorage.setItem('layout', '{layout}')")
+    VIEWS["library"](phone, demo.address)
+    phone.evaluate(SPEAK, ["de", json.loads(GERMAN.read_text("utf-8"))])
+    for width in (320, 390, 768):
+        show(phone, "light", {**PHONE, "width": width})
+        assert phone.evaluate(CUT_WORDS) == []
+
+
+def test_letters_lead_through_a_long_list_in_order(
+    anna: Any, store: catalogd.Store
+) -> None:
+    words = ("Amber", "Émile", "Harbor", "Quiet", "Zebra")
+    long = [f"{word} {number:03}" for word in words for number in range(50)]
+    add_files(store, [*long, *(f"{number} Rooms" for number in range(9))])
+    anna.goto("")
+    letters = anna.locator(".letters span")
+    letters.first.wait_for()
+    assert letters.all_text_contents() == ["#", "A", "E", "H", "Q", "Z"]
+    for letter, first in (("Q", "Quiet 000"), ("E", "Émile 000"), ("#", "0 Rooms")):
+        letters.get_by_text(letter, exact=True).click()
+        until(lambda first=first: is_on_top(anna, first))
+    set_library(anna, "Largest")
+    until(lambda: letters.count() == 0)
+    set_library(anna, "Name")
+    letters.first.wait_for()
+    anna.get_by_label("Search the library").fill("quiet")
+    until(lambda: letters.count() == 0)
+
+
+def is_on_top(page: Any, name: str) -> bool:
+    """Return whether the row with this title is the first one below the head."""
+    card = page.locator(".entries .entry", has_text=name).first
+    if not card.count():
+        return False
+    above = card.bounding_box()["y"] - page.locator(".top").bounding_box()["height"]
+    return bool(-page.locator(".entry").first.bounding_box()["height"] < above < 200)
 
 
 def test_a_phone_begins_with_covers_where_half_of_the_titles_have_a_picture(

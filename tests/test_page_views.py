@@ -106,7 +106,7 @@ LOST = """() => {
   for (const node of top.querySelectorAll("#app *")) {
     const {left, right, height} = node.getBoundingClientRect();
     const {overflowX, clipPath} = getComputedStyle(node);
-    const isFree = node.closest(".shelf, .summary .chips, .glow, svg"); // it scrolls
+    const isFree = node.closest(".shelf, .strip, .glow, svg"); // it scrolls
     if (!height || clipPath !== "none" || isFree) continue;
     const hides = overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1;
     if (left < -1 || right > width + 1 || (hides && node.clientWidth < 60))
