@@ -11081,7 +11081,7 @@ body {
   text-align: left; /* by the page's direction, not by that of each name */
 }
 [dir="rtl"] > body { text-align: right; }
-[dir="rtl"] .progress span { transform-origin: 100% 50%; }
+[dir="rtl"] :is(.progress span, .fill > :first-child) { transform-origin: 100% 50%; }
 h1, h2, h3, h4, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1, h2 { font-weight: var(--bold); letter-spacing: var(--tight); }
@@ -12030,6 +12030,32 @@ button.link {
 }
 .selected .cover { scale: .96; border-radius: var(--radius-m); }
 
+/* A child's: large covers, and a large button */
+.child .covers .entry-name { font-size: 1.125rem; text-align: center; }
+.child .covers .entry { grid-template: var(--cover) 1fr auto / minmax(0, 1fr); }
+.child .covers .entry-cover { grid-area: auto; border-radius: var(--radius-l); }
+.child .covers .entry-text { align-content: center; }
+.child .covers .send, .child .send-bar .send {
+  flex: 1; width: 100%; min-height: 3rem; font-size: 1.0625rem;
+}
+.child .covers .send > .glyph + span { display: block; }
+.child .covers .send:not(.is-again, .is-queued) {
+  background: var(--accent); color: var(--on-accent);
+}
+.child.settings .panels { grid-column: 1 / 3; }
+.fill {
+  position: relative; display: grid; place-items: center; width: 100%; height: 3rem;
+  border-radius: var(--radius-full); overflow: hidden; background: var(--soft);
+}
+.fill > :first-child {
+  position: absolute; inset: 0; background: var(--accent); transform-origin: 0 50%;
+  transition: transform .3s linear;
+}
+.fill-text {
+  position: relative; padding: .15rem .75rem; border-radius: var(--radius-full);
+  background: var(--surface); color: var(--ink); font-variant-numeric: tabular-nums;
+}
+
 /* With a mouse. A tap would leave these styles behind */
 @media (hover: hover) {
   :where(button, .button):hover { background: var(--soft); }
@@ -12217,8 +12243,8 @@ button.link {
 
 /* Colors that the system forces: a filled part stays filled */
 @media (forced-colors: active) {
-  .progress, .toast, .mark, .count, .bar { border: 1px solid; }
-  .progress span { background: Highlight; }
+  .progress, .toast, .mark, .count, .bar, .fill { border: 1px solid; }
+  :is(.progress span, .fill > :first-child) { background: Highlight; }
   .ring > svg:first-child { stroke: GrayText; }
   .ring circle + circle { stroke: Highlight; }
   #app .send:not(.is-again, .is-queued) {
@@ -12374,7 +12400,7 @@ WORDS = {
     "emptyTitle": "Nothing here yet",
     "emptyText": "Put game files into a library folder, and they appear here.",
     "emptyTextOf": "Put game files into {folders}, and they appear here.",
-    "emptyForChild": "Ask an adult: an admin chooses what you see here.",
+    "emptyForChild": "Ask an adult, who chooses what you see here.",
     "addGames": "Add games",
     "addLead": "Games appear in the library once they are whole. The page cannot"
     " delete: a wrong file is removed in the folder on the server.",
@@ -13746,7 +13772,7 @@ function isWide() {
  * @type {Record<string, [any, RegExp?]>} */
 const STORED = {
   language: ["", /^/],
-  device: [{id: "", name: ""}],
+  device: [{id: "", name: "", account: ""}], // which has chosen it
   sort: ["name", /^(newest|size)$/],
   layout: ["", /^(covers|rows)$/],
   scrolled: ["0", /^\d+$/],
@@ -15320,6 +15346,7 @@ function sizeOf({size}) {
 function marksOfTitle(/** @type {Title} */ title) {
   const {status, hasNewer: isNewer} = statusOf(title);
   const isCut = title.parts.some(part => !part.part && part.complete === false);
+  if (isChild()) return ["completed", "failed"].filter(mark => mark === status);
   return [
     status === "failed" && status,
     isCut && "incomplete",
@@ -15413,14 +15440,16 @@ function reachable() {
  * client of the account may take the items, or the one that was chosen is gone. */
 function chosenDevice() {
   const devices = reachable();
-  if (!state.device.id) return devices.length ? devices[0].id : null;
-  return devices.some(({id}) => id === state.device.id) ? state.device.id : null;
+  const {id, account} = state.device;
+  if (account !== state.account.name) return devices.length ? devices[0].id : null;
+  return devices.some(device => device.id === id) ? id : null;
 }
 
 function chooseDevice(id) {
   const place = deviceOf(id);
-  if (!place || id === state.device.id) return;
-  const device = {id, name: deviceName(place)};
+  const {name: account} = state.account;
+  if (!place || (id === state.device.id && account === state.device.account)) return;
+  const device = {id, name: deviceName(place), account};
   localStorage.setItem("device", JSON.stringify(device));
   update({device});
 }
@@ -15515,6 +15544,7 @@ function isAwaited(/** @type {Device} */ {id}) {
 
 function renderTargetNote(/** @type {Device} */ device) {
   const {kind} = statusOfDevice(device);
+  if (isChild()) return false;
   if (kind === "missed") return h.p("error", targetText(device));
   const isTold = kind === "off" || device.reason === "own_disk";
   return isTold && h.p("meta", targetText(device));
@@ -15530,8 +15560,8 @@ function renderDeviceMenu() {
   const choices = reachable().map(each =>
     renderOption([each.id, joinFacts([deviceName(each), statusOfDevice(each).text])]),
   );
-  if (!state.devices) return false;
-  if (!choices.length && offersDevice()) return false;
+  if (!state.devices || (!choices.length && (offersDevice() || isChild())))
+    return false;
   if (!choices.length)
     return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
   const text = [
@@ -15627,7 +15657,7 @@ function tellSent(added, device, undo) {
     kind: `queued ${device}`,
     names: Object.fromEntries(titles.map(title => [title.id, title.name])),
     undo: () => changeQueue("undo", {undo}),
-    more: place ? [] : [{label: WORDS.addOne, act: addDevice}],
+    more: place || isChild() ? [] : [{label: WORDS.addOne, act: addDevice}],
     say: (titleName, count, ids) =>
       joinSentences(
         place
@@ -15705,13 +15735,14 @@ const GAP = 20; // pixels, as in the style
 function gridShape(width) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const isRows = layoutNow() === "rows";
-  const cover = Math.max(11 * rem, width * 0.09); // larger on a large screen
+  const [least, share, below] = isChild() ? [15, 0.18, 7] : [11, 0.09, 4.5];
+  const cover = Math.max(least * rem, width * share); // larger on a large screen
   const half = Math.max((width - GAP) / 2, 8 * rem); // two columns on a phone
   const narrowest = isRows ? 26 * rem : Math.min(cover, half);
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
   const row = width < 20 * rem ? 6.5 : 4.75; // higher where text is large
-  const height = isRows ? row * rem : columnWidth + 4.5 * rem;
+  const height = isRows ? row * rem : columnWidth + below * rem;
   return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
 }
 
@@ -15767,7 +15798,10 @@ function renderPage() {
     h.a({class: "skip", href: "#main", onclick: skipToMain}, WORDS.skip),
     renderTop(),
     h.main(
-      {id: "main", tabindex: "-1", key: state.view, class: `view ${state.view}`},
+      {
+        ...{id: "main", tabindex: "-1", key: state.view},
+        class: forChild(`view ${state.view}`),
+      },
       renderMachineNote(),
       views[state.view](),
     ),
@@ -15850,9 +15884,29 @@ function renderViewTab(view) {
   const open = state.entries?.length ? countOpen() : 0;
   return renderTab(view, view === state.view, [
     glyph(view),
-    h.span(null, WORDS[view]),
+    h.span(null, viewName(view)),
     view === "queue" && open > 0 && h.span("count", NUMBER.format(open)),
   ]);
+}
+
+const MAX_CHILD_AGE = 7; // of an account whose page has games, and nothing else
+
+/** Whether the page is a child's, who may not read: without file types, sizes, programs
+ * and addresses. */
+function isChild() {
+  const {age} = state.account;
+  return Boolean(age && age <= MAX_CHILD_AGE);
+}
+
+/** The class of a part of the page, which is larger for a child. */
+function forChild(style) {
+  return isChild() ? `${style} child` : style;
+}
+
+/** The name of a view. */
+function viewName(view) {
+  const library = isChild() ? WORDS.onlyOf.game : WORDS.library;
+  return view === "library" ? library : WORDS[view];
 }
 
 function renderTab(place, isShown, content) {
@@ -16187,7 +16241,7 @@ function renderSetupFields() {
 // Views: the library
 
 function renderLibrary() {
-  const heading = h.h1("unseen", WORDS.library);
+  const heading = h.h1("unseen", viewName("library"));
   const {entries} = state;
   if (!entries) return [heading, renderLoaded("entries", entries)];
   const none = [WORDS.emptyTitle, WORDS.emptyForChild];
@@ -16198,7 +16252,9 @@ function renderLibrary() {
   return [
     heading,
     renderSummary(visible.length),
-    away > 0 && h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
+    away > 0 &&
+      !state.account.age &&
+      h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
     !isNarrowed() && (showsSteps() ? renderFirstRun() : renderShelves()),
     renderLetters(visible),
     visible.length
@@ -16213,6 +16269,7 @@ const arePictured = memo(
 
 /** As somebody chose or, on a phone, covers where half of the titles have a picture. */
 function layoutNow() {
+  if (isChild()) return "covers";
   const isRows = !isWide() && !arePictured(allTitles());
   return state.library.layout || (isRows ? "rows" : "covers");
 }
@@ -16276,7 +16333,7 @@ function renderShelves() {
   const isLoaded = Boolean(state.items && state.devices);
   const offered = titlesToOffer(allTitles(), chosenDevice(), isLoaded);
   const shelves = Object.entries(offered).filter(([, titles]) => titles.length);
-  if (!shelves.length || !isWide()) return false;
+  if (!shelves.length || !isWide() || isChild()) return false;
   const card = title => renderCard(title);
   return h.div(
     {class: "shelves", key: "shelves"},
@@ -16361,10 +16418,18 @@ function renderFirstRun() {
 }
 
 function renderTools() {
-  const {selecting, filter, more} = state.library;
+  const isDeviceShown = isWide() && (reachable().length > 0 || !isFirstRun());
   return h.div(
     {class: "tools", key: "tools"},
     renderSearch(),
+    !isChild() && renderToolButtons(),
+    isDeviceShown && renderDeviceMenu(),
+  );
+}
+
+function renderToolButtons() {
+  const {selecting, filter, more} = state.library;
+  return [
     iconButton("filter", WORDS.libraryMenu, () => openDialog("filters"), {
       class: more || filter !== "all" ? "icon-button is-set" : "icon-button",
       "aria-haspopup": "dialog",
@@ -16373,8 +16438,7 @@ function renderTools() {
       "aria-pressed": String(selecting),
     }),
     Boolean(state.account.inbox) && iconButton("add", WORDS.addGames, chooseFiles),
-    isWide() && (reachable().length > 0 || !isFirstRun()) && renderDeviceMenu(),
-  );
+  ];
 }
 
 /** The sheet of orders, layouts and filters. */
@@ -16421,11 +16485,13 @@ function renderSummary(count) {
     h.div(
       "strip",
       !isWide() && isDeviceTold() && renderDeviceMenu(),
-      renderFilter(),
-      scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(files)),
+      !isChild() && renderFilter(),
+      scanning &&
+        !isChild() &&
+        h.p("scanning", h.span("spinner"), WORDS.scanning(files)),
     ),
     h.p(
-      {role: "status", class: isWhole && !isWide() ? "unseen" : "meta"},
+      {role: "status", class: isWhole && (isChild() || !isWide()) ? "unseen" : "meta"},
       isWhole ? WORDS.titles(all) : WORDS.found(count, all),
     ),
     0 < count && !isWhole && button(WORDS.showAll, showAll, {class: "link"}),
@@ -16547,6 +16613,7 @@ function renderTitle(/** @type {Title} */ title) {
 
 /** Its size, and what it has or how long it still takes. */
 function renderTitleMeta(/** @type {Title} */ title) {
+  if (isChild()) return false;
   const {toSend, away} = statusOf(title);
   const row = rowSending(title);
   const left = totalSize(toSend) || title.size;
@@ -16596,7 +16663,7 @@ function renderSendButton(/** @type {Title} */ title) {
     {
       class: isAgain ? "send is-again" : "send",
       key: "send",
-      title: toSend.length ? partsText(toSend) : WORDS.diskAway,
+      title: !isChild() && (toSend.length ? partsText(toSend) : WORDS.diskAway),
       "aria-label": label,
       "aria-disabled": toSend.length ? null : "true",
     },
@@ -16619,8 +16686,9 @@ function renderQueuedButton(/** @type {Title} */ title) {
   const props = isQueued
     ? {title: name, "aria-label": WORDS.queuedName(text, title.name)}
     : {"aria-label": WORDS.actionOn(WORDS.queueing, title.name), ...BUSY};
-  const ring = row ? live(() => renderRing(figuresOf(row))) : renderRing();
-  return button(ring, () => isQueued && go("queue"), {
+  const shape = isChild() ? renderFill : renderRing;
+  const progress = row ? live(() => shape(figuresOf(row))) : shape();
+  return button(progress, () => isQueued && go("queue"), {
     class: "send is-queued",
     key: "send",
     ...props,
@@ -16640,6 +16708,17 @@ function renderRing(figures) {
       h.circle({...circle, style: {"stroke-dasharray": dashes}}),
     ),
     figures ? h.span(null, String(percentOf(figures))) : glyph("clock"),
+  );
+}
+
+/** A button of a child that fills, with the percent in it.
+ * @param {Figures} [figures] */
+function renderFill(figures) {
+  const {percent} = figures || {percent: 0};
+  return h.span(
+    "fill",
+    h.span({style: {transform: `scaleX(${percent / 100})`}}),
+    h.span("fill-text", figures ? WORDS.percent(percentOf(figures)) : WORDS.queued),
   );
 }
 
@@ -16800,7 +16879,7 @@ function renderDetails() {
 function renderSheet(name, label, close, ...children) {
   return renderDialog(
     name,
-    {class: `sheet ${name}`, "aria-label": label},
+    {class: forChild(`sheet ${name}`), "aria-label": label},
     close,
     iconButton("close", WORDS.close, close, {class: "icon-button close"}),
     ...children,
@@ -16812,7 +16891,7 @@ function renderOpenTitle(/** @type {Title} */ title) {
   if (edited) return renderEdit(edited);
   const [main] = title.parts;
   const description = state.details.facts[main.id]?.entry.metadata.description;
-  const link = `${serverAddress()}/#title/${title.id}`;
+  const copyIt = () => copy(`${serverAddress()}/#title/${title.id}`);
   const {away} = statusOf(title);
   const device = deviceOf(chosenDevice());
   const note = away === "offline" ? WORDS.diskAway : whenBack(device);
@@ -16825,23 +16904,23 @@ function renderOpenTitle(/** @type {Title} */ title) {
       h.div(
         "facts-text",
         h.h2(null, title.name),
-        h.p("meta", joinFacts([main.author, versionText(main)])),
-        renderMarks([away, ...marksOfTitle(title)].filter(Boolean)),
+        !isChild() && h.p("meta", joinFacts([main.author, versionText(main)])),
+        renderMarks([!isChild() && away, ...marksOfTitle(title)].filter(Boolean)),
       ),
       h.div(
         "has",
-        h.dl(null, titleFacts(title).map(renderFact)),
+        !isChild() && h.dl(null, titleFacts(title).map(renderFact)),
         h.p("description", description),
-        button([glyph("link"), WORDS.copyLink], () => copy(link), {class: "plain"}),
+        !isChild() && button([glyph("link"), WORDS.copyLink], copyIt, {class: "plain"}),
       ),
     ),
-    renderParts(title),
+    !isChild() && renderParts(title),
     h.div(
       "send-bar",
       h.p("waits", note),
       h.p("waits", hiddenNote([title], device)),
       renderDeviceMenu(),
-      renderSendParts(title),
+      isChild() ? renderSendButton(title) : renderSendParts(title),
     ),
   );
 }
@@ -17313,20 +17392,23 @@ function renderQueue() {
   const rows = rowsOf(items);
   const failed = rows.filter(hasFailed);
   const finished = rows.filter(row => !row.items.some(isOpen) && !hasFailed(row));
-  const link = h.a({class: "button", href: "#library"}, WORDS.toLibrary);
+  const link = h.a(
+    {class: "button", href: "#library"},
+    isChild() ? viewName("library") : WORDS.toLibrary,
+  );
   const moving = [
     renderLanes(rows.filter(isSending)),
     renderGroups(rows.filter(isWaiting), devices),
   ].filter(Boolean);
   const ended = [
     failed.length > 0 && renderRows("failed", WORDS.states.failed, failed),
-    renderIdle(devices),
+    !isChild() && renderIdle(devices),
     finished.length > 0 && renderFinished(finished),
   ].filter(Boolean);
   return [
     h.div({class: "head", key: "head"}, heading, renderQueueMenu(items)),
     renderFreed(freedItems()),
-    !reachable().length && renderHint(),
+    !reachable().length && !isChild() && renderHint(),
     !rows.length && renderEmpty(WORDS.emptyQueueTitle, WORDS.emptyQueueText, link),
     h.div(
       {class: moving.length && ended.length ? "board has-both" : "board", key: "board"},
@@ -17453,7 +17535,7 @@ function totalsText(rows, device) {
   const isKnown = speed > 0 && open.every(item => item.size && item.state === "here");
   const totals = [
     WORDS.waiting(waiting.length),
-    size > 0 && formatBytes(size),
+    size > 0 && !isChild() && formatBytes(size),
     isKnown && !whenBack(device) && WORDS.about(formatDuration(left / speed)),
   ];
   return joinFacts(totals, WORDS.between.items);
@@ -17789,7 +17871,8 @@ function renderLane(row, isQueue) {
   const device = deviceOf(row.place);
   const name = withoutEnding(row.name);
   const place = !isQueue && device && deviceName(device);
-  const facts = isQueue ? progressFacts : figures => ["", leftText(figures)];
+  const isFull = isQueue && !isChild();
+  const facts = isFull ? progressFacts : figures => ["", leftText(figures)];
   const text = () => joinFacts([place, ...facts(figuresOf(row)).slice(1)]);
   const note = isQueue ? undefined : noteOf(row);
   const link = h.a({class: "entry-name", href: "#queue", title: WORDS.queue}, name);
@@ -17801,7 +17884,7 @@ function renderLane(row, isQueue) {
     h.div(
       "lane-text",
       isQueue ? h[device ? "h3" : "h2"](null, name) : link,
-      isQueue && row.items.length > 1 && renderUnfold(row),
+      isQueue && renderUnfold(row),
       h.p("meta figures", live(text)),
       isQueue && renderOutcome(row),
     ),
@@ -17842,23 +17925,31 @@ function renderRowText(row, heading) {
   return h.div(
     "item-text",
     heading,
-    row.items.length > 1 && renderUnfold(row),
+    renderUnfold(row),
     isSending(row) && live(flows),
     renderOutcome(row),
   );
 }
 
-/** How parts of a row have ended, what else is known, why some failed, what to do. */
+/** How parts of a row have ended, and what else is known. */
 function renderOutcome(/** @type {QueueRow} */ row) {
   const {items} = row;
   const told = isUnfolded(row) ? [] : items;
-  const failed = told.filter(item => item.status === "failed");
-  const tried = told.filter(item => isOpen(item) && item.error);
-  const noted = told.filter(item => item.status === "completed" && item.error);
   const ends = renderEnds(items);
   const facts = joinFacts(rowFacts(row));
   return [
     (ends.length > 0 || facts) && h.p("meta", ends, facts && h.span(null, facts)),
+    !isChild() && renderReasons(told),
+  ];
+}
+
+/** Why parts of a row have failed, and what to do.
+ * @param {QueueItem[]} told */
+function renderReasons(told) {
+  const failed = told.filter(item => item.status === "failed");
+  const tried = told.filter(item => isOpen(item) && item.error);
+  const noted = told.filter(item => item.status === "completed" && item.error);
+  return [
     [...new Set(failed.map(whyFailed))].map(why => h.p("error", why)),
     [...new Set(failed.map(remedyOf))].map(remedy => remedy && h.p("remedy", remedy)),
     tried.length > 0 && h.p("error", WORDS.lastAttempt(whyFailed(tried[0]))),
@@ -17875,6 +17966,7 @@ function remedyOf({reason = "", code = reason, arguments: {why} = {}}) {
 
 /** The button that shows the parts of a row, such as "game, update and 2 add-ons". */
 function renderUnfold(/** @type {QueueRow} */ {key, items}) {
+  if (items.length < 2 || isChild()) return false;
   const parts = items.map(item => partOf(item) || {type: "filepath"});
   const unfold = () => {
     const unfolded = new Set(state.queue.unfolded);
@@ -17917,7 +18009,7 @@ function rowFacts(/** @type {QueueRow} */ row) {
   const {bytes, size} = figuresOf(row);
   const amount = WORDS.bytesOf(formatBytes(bytes), sizeOf({size}));
   return [
-    bytes ? WORDS.areThere(amount) : sizeOf({size}),
+    !isChild() && (bytes ? WORDS.areThere(amount) : sizeOf({size})),
     sender,
     open.some(item => item.status === "offered") && WORDS.offered,
     open.some(item => item.freed_from) && WORDS.waitsForChoice,
@@ -18124,8 +18216,9 @@ function loadsOf(tab) {
  * it none, also where the page does not know yet that it has an age. */
 function tabs() {
   const {account, scan} = state;
-  const isChild = account.age || (!account.admin && scan.folders?.length === 0);
-  const isFolders = tab => tab === "library" && isChild;
+  const hasNone = account.age || (!account.admin && scan.folders?.length === 0);
+  const isFolders = tab => tab === "library" && hasNone;
+  if (isChild()) return ["you"];
   return Object.keys(TABS).filter(tab => loadsOf(tab).length && !isFolders(tab));
 }
 
@@ -18141,9 +18234,9 @@ function renderSettings() {
   const panels = {
     you: () => [
       renderAccountPanel(),
-      renderOnPhone(),
+      !isChild() && renderOnPhone(),
       renderPassword(),
-      renderSessions(),
+      !isChild() && renderSessions(),
     ],
     devices: () => [renderDevices(), renderConsole(), renderExperts(renderKeys())],
     library: () => [
@@ -18165,12 +18258,13 @@ function renderSettings() {
   };
   return [
     h.div("head", h.h1(null, WORDS.settings)),
-    h.nav(
-      {class: "tabs", "aria-label": WORDS.settings},
-      tabs().map(tab =>
-        renderTab(`settings/${tab}`, tab === state.settings.tab, WORDS.tabs[tab]),
+    !isChild() &&
+      h.nav(
+        {class: "tabs", "aria-label": WORDS.settings},
+        tabs().map(tab =>
+          renderTab(`settings/${tab}`, tab === state.settings.tab, WORDS.tabs[tab]),
+        ),
       ),
-    ),
     h.div({class: "panels", key: state.settings.tab}, panels[state.settings.tab]()),
   ];
 }

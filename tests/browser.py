@@ -331,14 +331,19 @@ def sending(store: catalogd.Store, name: str = "Paper Harbor") -> str:
 
 
 def report(
-    store: catalogd.Store, item: str, percent: float, speed: int = 100, **more: Any
+    store: catalogd.Store,
+    item: str,
+    percent: float,
+    speed: int = 100,
+    account: int = 1,
+    **more: Any,
 ) -> None:
     """Report on an item, as if its bytes had come at this speed."""
     figures = {"progress_percent": percent, "bytes_transferred": int(10 * percent)}
     progress = store.queue.progress
     began = progress._clock.monotonic() - figures["bytes_transferred"] / speed
     progress._reports[item] = {"mark": (began, 0), "heard": began, "speed": speed}
-    store.clients.report(1, item, {**figures, **more})
+    store.clients.report(account, item, {**figures, **more})
 
 
 COPY_WITHOUT_HTTPS = """

@@ -10,6 +10,7 @@ import catalogd
 from browser import DESK, PHONE, add_device, report, until
 from conftest import PASSWORD, Library
 from engines import ENGINES, ESCAPE, Tab
+from example import by_age
 
 pytestmark = pytest.mark.ci
 # WebKit's window is not narrower than 450 pixels.
@@ -58,7 +59,7 @@ def test_a_household_finds_sends_and_sets_up_in_every_engine(
         library.add(f"{name}.nsp", name.encode().ljust(1000))
     scanner.scan()
     device = add_device(store, "Attic")
-    store.accounts.add("Kim", catalogd.hash_password(PASSWORD), age=7)
+    kim = store.accounts.add("Kim", catalogd.hash_password(PASSWORD), age=7)
     tab.resize(**SIZES[size])
     tab.open(site)
     sign_in(tab, "anna")
@@ -71,7 +72,24 @@ def test_a_household_finds_sends_and_sets_up_in_every_engine(
     tab.click("Sign out", "button")
     sign_in(tab, "Kim")
     tab.see("Ask an adult")
+    send_as_a_child(tab, store, kim)
     assert tab.mistakes() == []
+
+
+def send_as_a_child(tab: Tab, store: catalogd.Store, kim: int) -> None:
+    """The page of a small child has games, and nothing technical."""
+    device = add_device(store, "Bedroom", kim)
+    store.entries.set_ages([entry["id"] for entry in by_age(store)], 7)
+    tab.click("Send Otter Brigade", "button")
+    until(lambda: store.queue.items(kim))
+    report(store, store.queue.items(kim)[0]["id"], 40, 1, kim, key=device)
+    tab.see("40 %")
+    until(lambda: tab.evaluate("document.querySelectorAll('.covers .fill').length"))
+    tab.click("Settings", "a")
+    tab.see("Change password")
+    assert "Devices" not in tab.text()
+    tab.click("Games", "a")
+    tab.place("Send Paper Harbor", "button")
 
 
 def find_and_send(tab: Tab, store: catalogd.Store) -> None:

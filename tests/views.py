@@ -674,13 +674,49 @@ def view_ages_people(page: Any, address: str) -> None:
     see(page, ADDRESS["token"])
 
 
-def view_child(page: Any, address: str) -> None:
+def be_child(page: Any, devices: Sequence[dict[str, Any]] = ()) -> None:
+    """Have the account be that of a child, who has these devices."""
     account = {"name": "Kim", "admin": False, "age": 7}
     me = {"success": True, "account": account, "needs_setup": False, "client": True}
     page.route("**/web/me", lambda route: route.fulfill(json=me))
-    change_answers(page, lambda body: body.update(account=account))
+
+    def change(body: dict[str, Any]) -> None:
+        body["account"] = account
+        if devices:
+            body["devices"] = devices
+            for item in body["queue"]["items"]:
+                item["device"] = devices[0]["id"]
+
+    change_answers(page, change)
+
+
+def view_child(page: Any, address: str) -> None:
+    be_child(page)
     view_empty(page, address)
     see(page, "Ask an adult")
+
+
+def view_child_library(page: Any, address: str) -> None:
+    be_child(page, DEVICES[:2])
+    library(page, address)
+    page.locator(".child .send").first.wait_for()
+
+
+def view_child_details(page: Any, address: str) -> None:
+    be_child(page, DEVICES[:1])
+    view_details(page, address)
+    page.locator(".child .send-bar .send").wait_for()
+
+
+def view_child_queue(page: Any, address: str) -> None:
+    be_child(page, DEVICES[:1])
+    queue(page, address)
+
+
+def view_child_settings(page: Any, address: str) -> None:
+    be_child(page)
+    page.goto(f"{address}#settings/devices")
+    see(page, "Change password")
 
 
 def view_menu_people(page: Any, address: str) -> None:
