@@ -11643,8 +11643,8 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   margin: 2rem auto; border-radius: var(--radius-full); background: var(--accent);
   color: var(--on-accent); font-size: 1.75rem;
 }
-.pulse + .lead { text-align: center; }
-.pulse::before {
+.pulse + .lead { min-height: 3rem; text-align: center; }
+.pulse:not(.still)::before {
   content: ""; position: absolute; inset: 0; border: 2px solid var(--accent);
   border-radius: inherit; animation: spread 2.4s ease-out infinite;
 }
@@ -18756,8 +18756,9 @@ function renderLooking(/** @type {Adding} */ {found, note}) {
   const ask = () => changeAdding({isAsked: true});
   return h.div(
     {class: "looking", key: "looking"},
-    isLooking &&
-      h.p({class: "pulse", key: "pulse", "aria-hidden": "true"}, glyph("device")),
+    hasClient &&
+      !found?.length &&
+      h.p({class: `pulse ${isLooking ? "" : "still"}`, key: "pulse"}, glyph("device")),
     h.p(
       {class: "lead", role: "status"},
       isLooking ? WORDS.finding : hasClient ? note : WORDS.cannotSend,
@@ -18765,7 +18766,7 @@ function renderLooking(/** @type {Adding} */ {found, note}) {
     h.ul("found", (found || []).map(renderFound)),
     h.div(
       "actions",
-      hasClient && found && button(WORDS.lookAgain, findConsoles),
+      hasClient && button(WORDS.lookAgain, findConsoles, isLooking ? BUSY : {}),
       button(WORDS.notFound, ask, {class: "plain"}),
     ),
   );

@@ -93,9 +93,10 @@ def version() -> str:
 
 
 def notes() -> str:
-    """Return what CHANGELOG.md has on this version."""
+    """Return what CHANGELOG.md has on this version, or on what is not released yet."""
     text = (TOP / "CHANGELOG.md").read_text(encoding="utf-8")
-    section = rf"(?ms)^## {re.escape(version())}\b[^\n]*\n+(.*?)(?=^## |\Z)"
+    title = rf"(?:{re.escape(version())}|Unreleased)\b"
+    section = rf"(?ms)^## {title}[^\n]*\n+(.*?)(?=^## |\Z)"
     if not (found := re.search(section, text)):
         fail(f"CHANGELOG.md has no section on {version()}")
     return found[1].rstrip() + "\n"

@@ -455,7 +455,7 @@ def test_check_names_what_the_sandbox_hides_and_what_is_missing(
     before = ini.read_text()
     ini.write_text(f"{before}    /home/dora/games\n    /mnt/none\n")
     machine.run("systemctl", "restart", "catalogd")
-    hidden = "/home/dora/games is offline: Permission denied for the user catalogd."
+    hidden = "/home/dora/games is offline: Debian's service reads nothing below /home."
     missing = "/mnt/none does not exist yet."
 
     def is_told() -> bool:

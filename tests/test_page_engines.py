@@ -147,6 +147,7 @@ def visit_settings(tab: Tab) -> None:
 def add_another_device(tab: Tab) -> None:
     tab.click("Devices", "a")
     tab.click("Add a device", "button")
+    tab.place("Look again", "button:not([aria-disabled])")  # the search has ended
     tab.click("Not found?", "button")
     tab.click("A computer with the SD card in it", "input")
     tab.click("SD card or folder", "input")
