@@ -125,6 +125,7 @@ def hanging(mount: Mount, begin: bool) -> Iterator[tuple[Service, str]]:
         library.mkdir()
         (library / "far.nsp").touch()
         os.truncate(library / "far.nsp", LARGE_BYTES)
+        os.utime(library / "far.nsp", (1_700_000_000, 1_700_000_000))  # no copy's pause
         service = service_over(library, local, scan_interval=3)
         with service:
             key = service.add_account("correct horse")

@@ -124,7 +124,7 @@ def test_a_link_that_was_used_opens_the_page_where_it_was(
         robin.goto(adult)
         see(robin, "27 titles")
     kim.goto(child)
-    see(kim, "Library")
+    see(kim, "Games")
     for page, link in ((kim, adult), (robin, child), (visit(), child)):
         page.goto(link)
         card = page.get_by_role("main").locator(".card")

@@ -685,7 +685,7 @@ def test_without_saves_there_is_no_list(anna: Any) -> None:
 def test_a_child_without_any_sees_none(
     visit: Visit, store: catalogd.Store, site: str, looked: str
 ) -> None:
-    store.accounts.add("kim", catalogd.hash_password(PASSWORD), age=7)
+    store.accounts.add("kim", catalogd.hash_password(PASSWORD), age=12)
     page = visit(base_url=site)
     sign_in_page(page, store, site, "kim")
     page.goto("#settings/devices")

@@ -425,6 +425,7 @@ def test_a_child_s_page_has_no_technical_words(
         assert re.findall(TECHNICAL, page.evaluate(SAID)) == []
         views = page.locator("nav").first.inner_text().split()
         assert [each for each in views if each.isalpha()] == VIEWS_OF_A_CHILD
+        page.unroute_all(behavior="ignoreErrors")
         page.context.close()
 
 

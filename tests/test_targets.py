@@ -317,9 +317,9 @@ def test_an_item_that_may_replace_does_so_also_after_a_release(
     while sender.send_next():
         pass
     home.store.queue.retry(home.anna, item, way="replace")
-    report = {"status": "processing"}
-    home.store.clients.report(home.anna, item, report)
-    home.store.clients.report(home.anna, item, {"release": True})
+    key = {"key": home.item(item)["device"]}  # of the device that was sent to
+    home.store.clients.report(home.anna, item, {"status": "processing", **key})
+    home.store.clients.report(home.anna, item, {"release": True, **key})
     assert sender.send_next()
     assert not sender.send_next()
     assert home.item(item)["status"] == "completed"
