@@ -116,6 +116,7 @@ import datetime
 import email.utils
 import errno
 import filecmp
+import fnmatch
 import functools
 import getpass
 import glob
@@ -270,6 +271,7 @@ SENTENCES = {
     # files that are added
     "no_inbox": "No files can be added: no inbox is set.",
     "bad_file_type": "Only the library's types of files, and covers, can be added.",
+    "name_excluded": "The setting exclude leaves this name out: {pattern}",
     "inbox_offline": "The disk of the inbox is offline.",
     "inbox_full": "The disk of the inbox needs {size} more for this and other uploads.",
     "inbox_failed": "The inbox cannot be written: {why}.",
@@ -300,6 +302,19 @@ SENTENCES = {
     "field_long": {"other": "The field {field} is longer than {count} characters."},
     "field_text": "The field {field} has a character that is not text.",
     "field_empty": "The field {field} is empty.",
+    # what scans pass over, see PassedOver
+    "passed_link": {"one": "{count} link", "other": "{count} links"},
+    "passed_archive": {"one": "{count} archive", "other": "{count} archives"},
+    "passed_folder": {
+        "one": "{count} excluded folder",
+        "other": "{count} excluded folders",
+    },
+    "passed_file": {"one": "{count} excluded file", "other": "{count} excluded files"},
+    "passed_hidden": {"one": "{count} hidden file", "other": "{count} hidden files"},
+    "passed_misnamed": {
+        "one": "{count} name that is no text",
+        "other": "{count} names that are no text",
+    },
     # what is wrong with the service
     "refused_container": "{why} for the container's user {user} (PUID or --user)",
     "refused_user": "{why} for the user {user}",
@@ -1110,6 +1125,15 @@ def extensions(text: str) -> tuple[str, ...]:
     return names
 
 
+def name_patterns(text: str) -> tuple[str, ...]:
+    """Return patterns, one on each line. :raises ValueError: one is a whole path."""
+    patterns = tuple(line.strip() for line in text.splitlines() if line.strip())
+    for pattern in patterns:
+        if os.path.isabs(pattern) or os.path.splitdrive(pattern)[0]:
+            raise ValueError("has to begin behind the library folder", pattern)
+    return patterns
+
+
 def web_address(text: str) -> str:
     """Return "" or an address to which a path can be appended. :raises ValueError:"""
     if text and (not is_web_address(text) or "?" in text or "#" in text):
@@ -1170,6 +1194,9 @@ EXAMPLE = """\
 folders =
 # Extensions of the files that are listed.
 extensions = nsp nsz xci xcz nro
+# Files and folders to leave out, one on each line: a name such as *demo*, or with a
+# slash a path from the library folder, such as old/*. Their entries wait, unlisted.
+exclude =
 # Seconds between scans of folders that cannot be watched.
 scan_interval = 60
 # Seconds without a change after which a file that is being copied is listed: at least
@@ -1248,6 +1275,7 @@ class Settings:
 
     folders: tuple[str, ...] = option("library", "folders", folder_list)
     extensions: tuple[str, ...] = option("library", "extensions", extensions)
+    exclude: tuple[str, ...] = option("library", "exclude", name_patterns)
     scan_interval: float = option("library", "scan_interval", PERIOD)
     settle: float = option("library", "settle", number(float, 0, 86400))
     forget_after: float = option("library", "forget_after", number(float, 0, 36500))
@@ -1380,11 +1408,20 @@ FIRST_PART = re.compile(  # of a split file, with the others beside it
 )
 PART_IN_FOLDER = re.compile(r"\d\d")  # of a folder that is a split file
 HIDDEN = (".", "~")  # starts of names that are passed over: ".Trash-1000" too
-BINS = {  # folders in which systems keep what was deleted or is theirs, in lower case
-    *("$recycle.bin", "system volume information", "lost+found"),
-    *("#recycle", "@recycle", "@eadir"),  # of Synology and QNAP
-    *("#snapshot", "@recently-snapshot"),  # older states of all files, of the same
-    "network trash folder",  # of AppleShare and netatalk
+BINS = {  # folders of systems, in lower case, that have no games: who tells of them
+    "$recycle.bin": "Windows",
+    "system volume information": "Windows",
+    "lost+found": "e2fsck(8)",
+    "#recycle": "Synology, Shared Folder: Enable Recycle Bin",
+    "@eadir": "Synology: what it knows of each file",
+    "@recycle": "QNAP, Network Recycle Bin",
+    # Older states of all files.
+    "#snapshot": "Synology, Snapshot Replication: Make snapshot visible",
+    "@recently-snapshot": "QNAP: github.com/music-assistant/support/issues/1159",
+    ".zfs": "zfsprops(7): snapdir",
+    ".snapshots": "snapper(8)",
+    "~snapshot": "NetApp: github.com/owncloud/core/issues/15385",
+    "network trash folder": "netatalk.io/docs/Special-Files-and-Folders",
 }
 UNFINISHED = ("part", "tmp", "crdownload")  # extensions that are never listed
 TICKET = re.compile(r"([0-9a-f]{16})[0-9a-f]{16}\.tik", re.IGNORECASE)
@@ -2377,7 +2414,7 @@ CREATE TABLE entries (
     sha256_mtime INTEGER,
     fault TEXT,                        -- 'damaged' or 'unreadable', as verify found it
     state TEXT NOT NULL CHECK (state IN ('here', 'gone', 'offline')),
-    gone_at TEXT,                      -- when a scan first missed it
+    gone_at TEXT,                      -- when a scan first missed it, NULL: is excluded
     facts TEXT NOT NULL,               -- JSON: name and metadata that the file tells
     facts_version INTEGER NOT NULL,    -- FACTS_VERSION of the program that read them
     overrides TEXT NOT NULL DEFAULT '{}', -- JSON: what an admin put over the facts
@@ -2493,7 +2530,8 @@ FROM entries;
 -- What the scanner knows of files, and those that can be read whole. Somebody touched
 -- what was edited, waits in a queue or was sent.
 CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode,
-    volume, cover, sample, state, gone_at, rowid AS serial, facts_version,
+    volume, cover, sample, gone_at, rowid AS serial, facts_version,
+    iif(state = 'gone' AND gone_at IS NULL, 'excluded', state) AS state,
     overrides != '{}' OR id IN (SELECT entry FROM queue WHERE is_open)
     OR id IN (SELECT entry FROM sent) AS is_touched
 FROM entries WHERE type = 'filepath';
@@ -3059,7 +3097,7 @@ class KnownFile(NamedTuple):
     id: str
     file: FoundFile
     sample: str | None
-    state: str
+    state: str  # as in `entries`, or "excluded"
     gone_at: str | None
     serial: int  # higher than those of entries that were made before
     is_touched: int = 0  # 1: it goes before others of its content, and is kept
@@ -3079,13 +3117,14 @@ class ServedFile(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The files that a scan adds, updates, marks as gone or offline, and forgets, and
-    the entries whose rows end, each after the one that has its file now."""
+    """The files that a scan adds, updates, marks as gone, offline or excluded, and
+    forgets, and entries whose rows end, each after the one that has its file now."""
 
     added: Sequence[tuple[FoundFile, FileContent | None]] = ()  # None: not read yet
     updated: Sequence[tuple[KnownFile, FoundFile, FileContent | None]] = ()
     gone: Sequence[KnownFile] = ()
     offline: Sequence[KnownFile] = ()
+    excluded: Sequence[KnownFile] = ()
     forgotten: Sequence[KnownFile] = ()
     merged: Sequence[tuple[KnownFile, KnownFile]] = ()
 
@@ -3280,14 +3319,16 @@ def set_states(
     """Write the states of files that are not read, and what their folders tell."""
     rows = {item.id: {**file._asdict(), "state": state} for item, file, state in files}
     db.execute(
-        "UPDATE entries SET state = value ->> 'state',"
-        " gone_at = iif(value ->> 'state' = 'here', NULL, ?2),"
+        "UPDATE entries SET"
+        " state = iif(value ->> 'state' = 'excluded', 'gone', value ->> 'state'),"
+        " gone_at = iif(value ->> 'state' IN ('here', 'excluded'), NULL, ?2),"
         " size = value ->> 'size', mtime = value ->> 'mtime',"
         " inode = value ->> 'inode', volume = value ->> 'volume',"
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
         (ENCODER.encode(rows), now),
     )
-    changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
+    unlisted = {"gone", "excluded"}
+    changed = [item.id for item, _, state in files if unlisted & {item.state, state}]
     sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
     tell_apart(db, {name for (name,) in db.execute(sql, (ENCODER.encode(changed),))})
 
@@ -4732,6 +4773,7 @@ class Entries:
         # What has been touched meanwhile stays, and waits for its next file.
         states += [(item, item.file, "gone") for item in (*changes.gone, *ended)]
         states += [(item, item.file, "offline") for item in changes.offline]
+        states += [(item, item.file, "excluded") for item in changes.excluded]
         anew = [item.id for item, _, new in found if new and new.sample != item.sample]
         with self.changing() as db:
             db.executemany("UPDATE OR IGNORE queue SET entry = ? WHERE entry = ?", took)
@@ -4747,7 +4789,7 @@ class Entries:
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
         are missing, as if on one, are not told any more."""
-        files = self.known("volume = ? AND state != 'here'", volume)
+        files = self.known("volume = ? AND state IN ('gone', 'offline')", volume)
         gone = [file._replace(file=file.file._replace(volume="")) for file in files]
         self.apply(Changes(gone=gone))
 
@@ -4836,7 +4878,7 @@ class LibraryFolders:
             " min(source) AS first,"
             " max(source) AS last, volume IN (SELECT volume FROM entries"
             " WHERE state = 'here') AS has_others FROM entries WHERE state = 'offline'"
-            f" OR state = 'gone' AND volume GLOB '{LOST}*'"
+            f" OR state = 'gone' AND gone_at NOT NULL AND volume GLOB '{LOST}*'"
             " GROUP BY volume ORDER BY since DESC"
         )
 
@@ -5752,6 +5794,57 @@ MAX_MISSING_PARTS = 99  # that are looked for behind one
 DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
 
 
+# Disk: what is passed over ---
+
+ARCHIVES = (".7z", ".rar", ".tar", ".zip")  # which may have games in them
+METADATA = "._"  # begins names of what macOS keeps of the file beside it
+
+
+class PassedOver(NamedTuple):
+    """Why a file or folder in a library folder is not listed."""
+
+    kind: str  # the code of a sentence that counts them: "passed_link"
+    pattern: str = ""  # that excludes it
+
+
+def escaped(path: str) -> str:
+    """Return a path as text, also one with bytes that are no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def comparable(path: str) -> str:
+    return normalized(path).lower().replace(os.sep, "/")
+
+
+class Exclusion:
+    """The patterns of `[library] exclude`, by fnmatch: one with a slash is for paths
+    from the library folder, another one for names."""
+
+    def __init__(self, patterns: Sequence[str], folders: Sequence[str]) -> None:
+        self.folders = folders
+        self._patterns = []
+        for pattern in patterns:
+            own = comparable(pattern)
+            whole = own.strip("/")
+            # Names have brackets: a pattern also stands for itself.
+            fits = re.compile(f"{fnmatch.translate(whole)}|{re.escape(whole)}")
+            self._patterns.append((pattern, "/" in own, fits.fullmatch))
+
+    def pattern(self, path: str) -> str:
+        """Return the pattern that a path, or a folder above it, fits, "" for none."""
+        above = (top for top in self.folders if is_below(path, top))
+        folder = next(above, path) if self._patterns else path
+        parts = comparable(path[len(folder) :]).strip("/").split("/")
+        for number, name in enumerate(filter(None, parts), 1):
+            for pattern, is_path, fits in self._patterns:
+                if fits("/".join(parts[:number]) if is_path else name):
+                    return pattern
+        return ""
+
+
+NO_EXCLUSION = Exclusion((), ())
+
+
 # Disk: walk ---
 
 
@@ -5766,11 +5859,13 @@ class Tree:
     volumes: dict[str, str] = dataclasses.field(default_factory=dict)
     devices: dict[int, str] = dataclasses.field(default_factory=dict)
     unreadable: set[str] = dataclasses.field(default_factory=set)  # paths
-    misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
-    has_tilde: bool = False  # before the name of a file that it could have
+    # By path, which is told: bytes that are no UTF-8 are escaped in it.
+    passed_over: dict[str, PassedOver] = dataclasses.field(default_factory=dict)
     covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
     title_images: list[TitleImage] = dataclasses.field(default_factory=list)
     tick: Callable[[int], None] = lambda count: None
+    endings: tuple[str, ...] = ()  # of the files that are listed
+    exclusion: Exclusion = NO_EXCLUSION
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
@@ -5780,20 +5875,27 @@ class Tree:
     def is_whole(self) -> bool:
         return self.library_folder in self.tops
 
+    def is_empty(self) -> bool:
+        """Return whether nothing is there, as where a disk is not mounted."""
+        return not (self.files or any(it.pattern for it in self.passed_over.values()))
+
     def volume_at(self, path: str) -> str:
         """Return the volume of the nearest folder above a path that is there."""
         while path not in self.volumes and path != os.path.dirname(path):
             path = os.path.dirname(path)  # up to "/" where the case differs: on Windows
         return self.volumes.get(path, self.volumes[self.library_folder])
 
-    def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
+    def read_folder(self, path: str) -> list[str]:
         """Add the files of one folder, and return the paths of the folders in it.
 
         :raises OSError: it is the library folder, and cannot be read.
         """
         is_top = path == self.library_folder
         try:  # it may be a junction, or have become a link just now
-            return [] if is_link(path) and not is_top else self._read(path, endings)
+            if is_top or not is_link(path):
+                return self._read(path)
+            self._pass_over(path, "passed_link")
+            return []
         except OSError as error:
             if is_top:
                 raise
@@ -5816,36 +5918,56 @@ class Tree:
                 raise
             self._name_above(above)
 
-    def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
+    def _read(self, path: str) -> list[str]:
         with os.scandir(path) as iterator:
             listed = [*iterator]
         volume = volume_name(path, self.devices)  # of what was listed: it may be pulled
         if volume != self.volume_at(path):
             self.volumes[path] = volume
-        tildes = (item.name.lower() for item in listed if item.name.startswith("~"))
-        self.has_tilde |= any(name.endswith(endings) for name in tildes)
-        shown = [item for item in listed if not is_hidden(item.name)]
+        shown = [item for item in listed if not self._passes_over(item)]
         folders, first = [], len(self.files)
         items = {item.name: item for item in shown}
-        if path != self.library_folder and is_split(path, items, endings):
+        if path != self.library_folder and is_split(path, items, self.endings):
             self._add_file(path, volume, parts_of("00", items))
             shown = [item for item in shown if item.name.lower().endswith(COVERS)]
         for item in shown:
-            is_wanted = joined_name(item.name).lower().endswith(endings)
-            is_file = is_wanted and item.is_file(follow_symlinks=False)
-            if not is_file and not item.is_dir(follow_symlinks=False):
-                continue
-            if not is_text(item.name):
-                self.misnamed.append(item.path)
-            elif is_file:
+            if self._is_served(item.name) and item.is_file(follow_symlinks=False):
                 self._add_file(item.path, volume, parts_of(item.name, items))
-            else:
+            elif item.is_dir(follow_symlinks=False):
                 folders.append(item.path)
         by_name = {item.name.lower(): item for item in shown}
         if images := {name: by_name[name] for name in by_name if name.endswith(COVERS)}:
             self.files[first:] = self._with_covers(self.files[first:], images)
             self._add_title_images(images, volume)
         return folders
+
+    def _is_served(self, name: str) -> bool:
+        return joined_name(name).lower().endswith(self.endings)
+
+    def _passes_over(self, item: "os.DirEntry[str]") -> bool:
+        """Return whether an item of a folder is passed over. What somebody may miss is
+        told: nothing that systems keep for themselves."""
+        name, is_served = item.name.lower(), self._is_served(item.name)
+        is_folder = item.is_dir(follow_symlinks=False)
+        if pattern := self.exclusion.pattern(item.path):
+            kind = "passed_folder" if is_folder else "passed_file"
+        elif is_hidden(name):
+            kind = "passed_hidden"
+        elif item.is_symlink():
+            kind = "passed_link"
+        elif name.endswith(ARCHIVES) and not (is_served or is_folder):
+            kind = "passed_archive"
+        elif (is_served or is_folder) and not is_text(item.name):
+            kind = "passed_misnamed"
+        else:
+            return False
+        is_told = is_served or kind not in ("passed_file", "passed_hidden")
+        if is_told and not name.startswith(METADATA):
+            self._pass_over(item.path, kind, pattern)
+        return True
+
+    def _pass_over(self, path: str, kind: str, pattern: str = "") -> None:
+        self.passed_over[escaped(path)] = PassedOver(kind, pattern)
 
     def _with_covers(
         self, files: Sequence[FoundFile], images: Mapping[str, "os.DirEntry[str]"]
@@ -5964,6 +6086,7 @@ def walk(
     tick: Callable[[int], None] = lambda count: None,
     watch: Callable[[str], None] = lambda path: None,
     tops: Sequence[str] = (),
+    exclusion: Exclusion = NO_EXCLUSION,
 ) -> Tree:
     """Return the files below a library folder that have one of these types.
 
@@ -5977,14 +6100,15 @@ def walk(
     :raises OSError: the library folder cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
-    tree = Tree(folder, tops or [folder], tick=tick)
+    more = {"tick": tick, "endings": endings, "exclusion": exclusion}
+    tree = Tree(folder, tops or [folder], **more)
     tree.volumes[folder] = volume_name(folder, tree.devices)
     waiting = [*tree.tops]
     while waiting:
         path = waiting.pop()
         tick(0)
         watch(path)
-        waiting += tree.read_folder(path, endings)
+        waiting += tree.read_folder(path)
     return tree
 
 
@@ -6354,7 +6478,7 @@ class Watcher:
 
     def __init__(self, folder: str, types: Iterable[str]) -> None:
         self.folder = folder
-        self._endings = (*(f".{type}" for type in types), *COVERS)
+        self._endings = (*(f".{type}" for type in types), *COVERS, *ARCHIVES)
         self._events = -1  # a file descriptor, if the folder is watched
         self._paths: dict[int, str] = {}  # by watch descriptor
         self._real_path = self._problem = ""
@@ -6437,12 +6561,12 @@ class Watcher:
         has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
         if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
             return self.folder
-        if not path or is_hidden(name):
+        is_wanted = name.lower().endswith(self._endings)
+        if not path or (is_hidden(name) and not is_wanted):
             return ""
-        if name and flags & IN_ISDIR and is_text(name):
+        if name and flags & IN_ISDIR and is_text(name) and not is_hidden(name):
             return os.path.join(path, name)
-        is_wanted = flags & IN_ISDIR or name.lower().endswith(self._endings)
-        return path if is_wanted or not name else ""
+        return path if is_wanted or flags & IN_ISDIR or not name else ""
 
 
 # Scanner ----------------------------------------------------------------------
@@ -6572,16 +6696,19 @@ def pair_read(
     files: Iterable[FoundFile],
     samples: Mapping[str, str | None],
     is_sure: Callable[[FoundFile], bool],
+    excluded: Container[str],
 ) -> list[Pair]:
     """Pair entries, in their order, with files that were read: with one that is their
-    own, then with one that has changed in its place, then with any equal one."""
+    own, then with one that has changed in its place, then with any equal one, but for
+    those with these ids: the file of an excluded entry is no equal one, it moved."""
 
     def in_place(file: FoundFile, sample: str | None) -> Any:
         return (file.path, file.volume) if is_sure(file) else None
 
     current = [entry for entry in entries if entry.state != "gone"]
     steps = [(current, likeness) for likeness in (*OWN, in_place)]
-    steps += [(entries, likeness) for likeness in EQUAL]
+    missed = [entry for entry in entries if entry.id not in excluded]
+    steps += [(missed, likeness) for likeness in EQUAL]
     pairs: list[Pair] = []
     for those, likeness in steps:
         pairs += pair_alike(*rest(pairs, those, files), samples, likeness)
@@ -6659,7 +6786,7 @@ def may_take(entry: KnownFile, state: str, left: Difference) -> bool:
     """Return whether an entry without a file may take that of another one: people miss
     what they touched; an untouched one is itself again once its file is back."""
     is_gone = "here" == entry.state != state == "gone" and left.is_sure(entry.file)
-    return bool(entry.is_touched) or is_gone
+    return is_gone or bool(entry.is_touched and state != "excluded")
 
 
 def moved_volumes(pairs: Iterable[Pair]) -> set[str]:
@@ -6685,7 +6812,8 @@ def lost_state(
     path, is_here = entry.file.path, entry.state == "here"
     above = [trees[folder] for folder in trees if is_below(path, folder)]
     has_moved = is_here and entry.file.volume in moved
-    if entry.state == "gone" or has_moved or not above:  # of no folder of the settings
+    is_lost = entry.state == "gone" or entry.file.volume.startswith(LOST)
+    if is_lost or has_moved or not above:  # of no folder of the settings
         return "gone"
     is_off = path in unread or is_away(path, entry.file.volume, above[0])
     return "offline" if is_off else "gone"
@@ -6696,7 +6824,7 @@ def is_away(path: str, volume: str, tree: Tree | None) -> bool:
     cannot be read. :param volume: that it was on."""
     if tree is None:
         return True
-    if not tree.files and tree.is_whole():  # perhaps its disk is not mounted
+    if tree.is_empty() and tree.is_whole():  # perhaps its disk is not mounted
         return True
     above = map(str, pathlib.PurePath(path).parents)
     is_there = volume == tree.volume_at(path)
@@ -6715,6 +6843,7 @@ def compare(
     others: Sequence[KnownFile],
     trees: Trees,
     forget_before: str,
+    exclusion: Exclusion = NO_EXCLUSION,
 ) -> Changes:
     """Return what a scan means for the entries.
 
@@ -6725,11 +6854,14 @@ def compare(
     samples = {path: content and content.sample for path, content in contents.items()}
     files = [file for file in left.files if samples.get(file.path)]
     entries = waiting(left.entries, others, samples)
-    pairs = pair_read(entries, sorted(files, reverse=True), samples, left.is_sure)
+    hidden = {it.id for it in entries if exclusion.pattern(it.file.path)}
+    files = sorted(files, reverse=True)
+    pairs = pair_read(entries, files, samples, left.is_sure, hidden)
     entries, new = rest(pairs, entries, files)
     unread = {file.path for file in left.files} - samples.keys()
     moved = moved_volumes(pairs)
     states = {it.id: lost_state(it, trees, unread, moved) for it in entries}
+    states |= dict.fromkeys(hidden, "excluded")
     takers = [it for it in entries if may_take(it, states[it.id], left)]
     ids = {it.id for it in left.entries}
     here = [it for it in others if it.state == "here" and it.id not in ids]
@@ -6737,15 +6869,20 @@ def compare(
     pairs += [*((entry, twin.file) for entry, twin in merged), *left.updated]
     ended = {twin.id for _, twin in merged}
     lost = [it for it in rest(pairs, entries, ())[0] if it.id in ids]
+    became = {
+        state: [it for it in lost if it.state != states[it.id] == state]
+        for state in ("gone", "offline", "excluded")
+    }
     return Changes(
         added=[(file, contents[file.path]) for file in new],
         updated=[
             (it, at, contents.get(at.path)) for it, at in pairs if it.id not in ended
         ],
-        gone=[it for it in lost if it.state != states[it.id] == "gone"],
-        offline=[it for it in lost if it.state != states[it.id] == "offline"],
-        forgotten=[it for it in lost if is_old(it, forget_before)],
+        forgotten=[
+            it for it in lost if it.id not in hidden and is_old(it, forget_before)
+        ],
         merged=merged,
+        **became,
     )
 
 
@@ -6756,6 +6893,7 @@ def find_changes(
     forget_before: str,
     equal: FindEqual = lambda samples: (),
     are_lost: bool = False,
+    exclusion: Exclusion = NO_EXCLUSION,
 ) -> Changes:
     """Return what a scan means for the known files, of which what is needed is read.
 
@@ -6775,7 +6913,7 @@ def find_changes(
     samples = {content.sample for content in contents.values() if content}
     others = [*equal(samples | {it.sample for it in missed})]
     while True:
-        changes = compare(left, contents, others, trees, forget_before)
+        changes = compare(left, contents, others, trees, forget_before, exclusion)
         files = [twin.file for _, twin in changes.merged]
         # Where not all folders were read, it may be another file by now.
         if not (unread := [file for file in files if file.path not in contents]):
@@ -6887,6 +7025,7 @@ class ScanState:
     # Disks that are offline below library folders: path, since when, how many entries,
     # id of the volume. Or files that are missing though their disk is there.
     disks: list[Row] = dataclasses.field(default_factory=list)
+    passed_over: list[str] = dataclasses.field(default_factory=list)  # "3 links"
 
     def problems(self) -> dict[str, str]:
         """Return why library folders are offline, by path."""
@@ -7181,6 +7320,8 @@ class Disks:
         self.count = count
         self.folders = library_folders(settings.folders)
         self.watchers = {folder: Watcher(folder, self.types) for folder in self.folders}
+        self.exclusion = Exclusion(settings.exclude, self.folders)
+        self.passed_over: dict[str, PassedOver] = {}  # by path
         self.growing = GrowingFiles(settings.settle, entries.database.clock)
         self.images = Images(entries, self.warn)
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
@@ -7229,7 +7370,7 @@ class Disks:
             watcher.start()
             self.inbox.tidy(folder)
         try:
-            tree = walk(folder, self.types, tick, watcher.add, tops)
+            tree = walk(folder, self.types, tick, watcher.add, tops, self.exclusion)
             self._leave_out_failed(tree)
             return tree
         except OSError:
@@ -7298,6 +7439,7 @@ class Disks:
             return None
         self.state.folders[folder]["scanned_at"] = self.entries.database.time()
         self._warn_of(tree)
+        self._keep_passed_over(tree)
         if tree.is_whole():
             self._set_online(tree)
         return tree
@@ -7305,7 +7447,7 @@ class Disks:
     def _set_online(self, tree: Tree) -> None:
         """Keep what a whole library folder has."""
         folder = tree.library_folder
-        if not tree.files and folder in self.entries.folders.file_counts():
+        if tree.is_empty() and folder in self.entries.folders.file_counts():
             self._set_offline(folder, say("folder_empty", folder))
             return
         status = self.state.folders[folder]
@@ -7324,15 +7466,25 @@ class Disks:
             first, more = min(tree.unreadable), len(tree.unreadable) - 1
             also = f", nor can {more} more in {tree.library_folder}" if more else ""
             self.warn(first, f"cannot be read{also}. The entries in it wait.")
-        if tree.has_tilde:
-            what = "has files that begin with ~. They are passed over, as are names"
-            what += f" with a dot first, or ending in {', '.join(UNFINISHED)}."
-            self.warn(tree.library_folder, what)
-        for path in tree.misnamed:
-            self.warn(path, "is not served: its name is not valid UTF-8. Rename it.")
+        for path, passed in tree.passed_over.items():
+            if passed.kind == "passed_misnamed":
+                self.warn(
+                    path, "is not served: its name is not valid UTF-8. Rename it."
+                )
+
+    def _keep_passed_over(self, tree: Tree) -> None:
+        kept = {
+            path: passed
+            for path, passed in self.passed_over.items()
+            if not any(is_below(path, top) for top in tree.tops)
+        }
+        self.passed_over = kept | tree.passed_over
+        counts = collections.Counter(it.kind for it in self.passed_over.values())
+        kinds = (kind for kind in SENTENCES if kind in counts)
+        self.state.passed_over = [say(kind, counts[kind]) for kind in kinds]
 
     def warn(self, path: str, what: str) -> None:
-        message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
+        message = f"{escaped(path)} {what}"
         if message not in self._warnings | self._previous_warnings:
             log.warning("%s", message)
         self._warnings.add(message)
@@ -7485,7 +7637,7 @@ class Scanner:
         """
         tops = [*tops] or self.folders
         if tops != self.folders:
-            tops = outermost(map(self._above_split, tops))
+            tops = outermost(map(self._above, tops))
         with exclusive(self.database.folder, "scan", wait=60):
             if tops == self.folders:
                 self._scan_due = time.monotonic() + self.settings.scan_interval
@@ -7535,10 +7687,11 @@ class Scanner:
         self.state.read += read
         self.tick(self.state)
 
-    def _above_split(self, top: str) -> str:
-        """Return the folder above one that may be a split file, and others as they
-        are: an entry is compared along with those beside it."""
+    def _above(self, top: str) -> str:
+        """Return the folder above one that is excluded, or may be a split file, and
+        others as they are: what is beside it tells what it is."""
         is_named = file_type(top) in self.disks.types and top not in self.folders
+        is_named |= bool(self.disks.exclusion.pattern(top))
         return os.path.dirname(top) if is_named else top
 
     def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
@@ -7571,7 +7724,7 @@ class Scanner:
         known_files = self.entries.files(None if tops == self.folders else tops)
         folders = self.entries.folders
         given = self.disks.read, forget_before, self.entries.equal, folders.are_lost()
-        changes = find_changes(known_files, trees, *given)
+        changes = find_changes(known_files, trees, *given, self.disks.exclusion)
         gone = mark_losses(changes.gone, trees, folders.file_counts())
         return changes._replace(gone=gone)
 
@@ -7754,7 +7907,9 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
     is_asked = scanner.is_asked()  # first: what it has found is there then
     scan = scanner.state if age == EVERYTHING else ScanState()
     folders = [{**it, **coded(it["problem"])} for it in scan.folders.values()]
-    return vars(scan) | {"asked": is_asked, **coded(scan.problem), "folders": folders}
+    passed = [{"message": text, **coded(text)} for text in scan.passed_over]
+    told = vars(scan) | {"folders": folders, "passed_over": passed}
+    return told | {"asked": is_asked, **coded(scan.problem)}
 
 
 # Inbox ------------------------------------------------------------------------
@@ -7828,9 +7983,11 @@ class Inbox:
         self.path = path = absolute(settings.inbox) if settings.inbox else ""
         folders = library_folders(settings.folders)
         self.folder = next((top for top in folders if is_below(path, top)), "")
+        self.exclusion = Exclusion(settings.exclude, folders)
         below = pathlib.PurePath(path[len(self.folder) :]).parts
-        if path and (any(map(is_hidden, below)) or not self.folder):
-            reason = "is in no library folder, or is hidden."
+        is_passed_over = any(map(is_hidden, below)) or self.exclusion.pattern(path)
+        if path and (is_passed_over or not self.folder):
+            reason = "is in no library folder, or is hidden or excluded."
             raise BadSetting(f"[library] inbox: {path} {reason}")
         self.clock, self.uploads = database.clock, Uploads(database)
         self.settings, self._state, self._uses = settings, state, uses
@@ -7884,6 +8041,8 @@ class Inbox:
         is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
         if is_hidden(name) or not (is_cover or is_listed):
             raise Problem("bad_file_type")
+        if pattern := self.exclusion.pattern(os.path.join(self.path, name)):
+            raise Problem("name_excluded", pattern)
         file = (account, name, size, modified)
         with self._open(), self._lock:
             if self.folder in self._state.problems():
@@ -10283,7 +10442,12 @@ class LibraryCalls(Calls):
         for path, size in self.scanner.disks.unreadable.copy().items():
             file = {"reason": "unreadable", "id": path, "path": path, "size": size}
             files.append({**file, "name": os.path.basename(path)})
-        return {"files": files, "bytes": sum(file["size"] for file in files)}
+        passed_over = [
+            {"path": path, **passed._asdict()}
+            for path, passed in sorted(self.scanner.disks.passed_over.items())
+        ]
+        told = {"files": files, "passed_over": passed_over}
+        return {**told, "bytes": sum(file["size"] for file in files)}
 
     @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
     def edit(self, caller: Caller, body: dict[str, str], entry_id: str) -> None:
@@ -12947,6 +13111,15 @@ WORDS = {
         "damaged": "Damaged files",
         "unreadable": "Files that cannot be read",
     },
+    "passedOver": "Passed over",
+    "passedOverOf": "Passed over: {what}",
+    "whyPassedOver": {
+        "passed_link": "Links are not followed",
+        "passed_archive": "Unpack it to list what is in it",
+        "passed_hidden": "Rename it to list it: its name begins with a dot or ~",
+        "passed_misnamed": "Rename it to list it: its name is no text in UTF-8",
+    },
+    "excludedBy": "The setting exclude leaves it out: {pattern}",
     "copyList": "Copy the list",
     "more": {
         "one": "{count} more is in the copied list",
@@ -13067,6 +13240,9 @@ JS = r""""use strict";
  *   reason: string, id: string, name: string, path: string, size: number, of?: string,
  *   format?: string, missing?: string,
  * }} TidyFile is equal to the file of the entry `of` */
+/** @typedef {{path: string, kind: string, pattern: string}} PassedOver of this kind, or
+ * left out by the pattern */
+/** @typedef {{files: TidyFile[], bytes: number, passed_over: PassedOver[]}} Tidy */
 /** @typedef {{id: string, name: string, size: number, offset: number, account: string,
  *   is_own: boolean}} Unfinished of an upload, `offset` bytes are there */
 /** @typedef {string | {code: string, arguments: Record<string, Argument>}} Argument
@@ -13129,7 +13305,7 @@ JS = r""""use strict";
  * entries wait for it; or files that are missing there */
 /** @typedef {Coded & {
  *   scanning: boolean, files: number, read: number, folders: Folder[] | null,
- *   disks: DiskAway[],
+ *   disks: DiskAway[], passed_over: Sentence[],
  *   finished: string | null, next: string | null, problem: string,
  * }} ScanState with the numbers of files found and read; folders are null until loaded
  */
@@ -13738,6 +13914,7 @@ function initialState() {
     scan: /** @type {ScanState} */ ({
       ...{scanning: false, files: 0, read: 0},
       ...{finished: null, next: null, problem: "", folders: null, disks: []},
+      ...{passed_over: []},
     }),
     keys: /** @type {Key[] | null} */ (null),
     saves: /** @type {any} */ ({copies: [], looks: []}),
@@ -13747,7 +13924,7 @@ function initialState() {
     accounts: /** @type {ListedAccount[] | null} */ (null),
     invitations: /** @type {Invitation[] | null} */ (null),
     status: /** @type {Health | null} */ (null),
-    tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
+    tidy: /** @type {Tidy | null} */ (null),
   };
 }
 
@@ -16402,7 +16579,7 @@ function renderFirstRun() {
   return h.section(
     {class: count ? "first-run card" : "first-run empty", key: "first-run"},
     !count && renderArt(),
-    h.h2(null, count ? WORDS.setup : WORDS.emptyTitle),
+    h.h2(null, count ? WORDS.setup : emptyTitle()),
     h.ol(
       "steps",
       Object.entries(steps).map(([name, [done, text, actions]]) =>
@@ -16415,6 +16592,12 @@ function renderFirstRun() {
       ),
     ),
   );
+}
+
+/** Why nothing is listed, as far as that is known. */
+function emptyTitle() {
+  const passed = state.scan.passed_over.map(sentence);
+  return passed.length ? WORDS.passedOverOf(LIST.format(passed)) : WORDS.emptyTitle;
 }
 
 function renderTools() {
@@ -19531,18 +19714,21 @@ function renderTidy() {
   );
 }
 
-function renderTidyFiles({files, bytes}) {
-  if (!files.length) return h.p("meta", WORDS.tidyNone);
+/** @param {Tidy} tidy */
+function renderTidyFiles({files, bytes, passed_over: passed}) {
+  if (!files.length && !passed.length) return h.p("meta", WORDS.tidyNone);
   const groups = groupBy(files, ({reason}) => reason);
+  const sum = WORDS.tidySum(files.length, formatBytes(bytes));
   return [
     h.div(
       "scan-line",
-      h.p("tidy-sum", WORDS.tidySum(files.length, formatBytes(bytes))),
-      button(WORDS.copyList, () => copy(tidyText(files))),
+      h.p("tidy-sum", files.length ? sum : WORDS.tidyNone),
+      button(WORDS.copyList, () => copy(tidyText(files, passed))),
     ),
     Object.keys(WORDS.tidyReasons).map(reason =>
       renderTidyGroup(reason, groups.get(reason) || []),
     ),
+    passed.length > 0 && renderPassedOver(passed),
   ];
 }
 
@@ -19550,15 +19736,38 @@ function renderTidyFiles({files, bytes}) {
 function renderTidyGroup(reason, files) {
   if (!files.length) return false;
   const sum = WORDS.tidySum(files.length, formatBytes(totalSize(files)));
-  const hidden = files.length - MAX_TIDY_ROWS;
   const columns = [WORDS.name, WORDS.fields.size];
   if (reason === "equal") columns.push(WORDS.equalTo);
+  const table = renderTidyTable(columns, files, renderTidyFile);
+  return renderFolded(WORDS.tidyReasons[reason], sum, table);
+}
+
+/** @param {PassedOver[]} passed */
+function renderPassedOver(passed) {
+  const counts = joinFacts(state.scan.passed_over.map(sentence));
+  const table = renderTidyTable([WORDS.name], passed, renderPassed);
+  return renderFolded(WORDS.passedOver, counts, table);
+}
+
+function renderPassed(/** @type {PassedOver} */ passed) {
+  const why = h.p("meta", whyPassedOver(passed));
+  return h.tr(
+    {key: passed.path},
+    h.td(null, h.p("row-title", baseName(passed.path)), why),
+  );
+}
+
+function whyPassedOver(/** @type {PassedOver} */ {kind, pattern}) {
+  return pattern ? WORDS.excludedBy(pattern) : WORDS.whyPassedOver[kind];
+}
+
+/** Files by their folders. */
+function renderTidyTable(columns, files, renderFile) {
+  const hidden = files.length - MAX_TIDY_ROWS;
   const heads = columns.map(column => h.th({scope: "col"}, column));
   const folderOf = file => file.path.replace(/[\\/][^\\/]*$/, "");
   const folders = groupBy(files.slice(0, MAX_TIDY_ROWS), folderOf);
-  return renderFolded(
-    WORDS.tidyReasons[reason],
-    sum,
+  return [
     h.table(
       null,
       h.thead(null, h.tr(null, heads)),
@@ -19569,19 +19778,22 @@ function renderTidyGroup(reason, files) {
             "tidy-folder",
             h.th({scope: "rowgroup", colspan: columns.length}, glyph("folder"), folder),
           ),
-          own.map(renderTidyFile),
+          own.map(renderFile),
         ),
       ),
     ),
     hidden > 0 && h.p("meta", WORDS.more(hidden)),
-  );
+  ];
+}
+
+function baseName(path) {
+  return path.replace(/^.*[\\/]/, "");
 }
 
 function renderTidyFile(/** @type {TidyFile} */ file) {
   const {id, name, size, path, format, missing} = file;
   const lack = missing && `${WORDS.fields.missing}: ${missing}`;
-  const fileName = path.replace(/^.*[\\/]/, "");
-  const facts = joinFacts([fileName, format && formatName(format), lack]);
+  const facts = joinFacts([baseName(path), format && formatName(format), lack]);
   const equal = equalName(file);
   return h.tr(
     {key: id},
@@ -19597,11 +19809,17 @@ function equalName(/** @type {TidyFile} */ {of: id}) {
 }
 
 /** One line a file, with tabs, as spreadsheets take it. */
-function tidyText(/** @type {TidyFile[]} */ files) {
-  const lines = files.map(file =>
-    [WORDS.tidyReasons[file.reason], file.size, file.path, equalName(file)].join("\t"),
-  );
-  return lines.join("\n");
+/** @param {TidyFile[]} files
+ * @param {PassedOver[]} passed */
+function tidyText(files, passed) {
+  const lines = files.map(file => [
+    WORDS.tidyReasons[file.reason],
+    file.size,
+    file.path,
+    equalName(file),
+  ]);
+  const others = passed.map(it => [WORDS.passedOver, "", it.path, whyPassedOver(it)]);
+  return [...lines, ...others].map(line => line.join("\t")).join("\n");
 }
 
 // Settings: accounts, for admins
@@ -21412,6 +21630,8 @@ def service_tests(service: Row, settings: Settings) -> Findings:
     folders = ", ".join(row["path"] for row in service["folders"])
     yield "service", f"ok: {service['address']} serves {folders}"
     yield from ((row["about"], row["message"]) for row in service["faults"])
+    if passed := ", ".join(it["message"] for it in service["scan"]["passed_over"]):
+        yield "library", f"ok: passed over: {passed}. Tidy on the page names them"
     saves = folder_for_saves(settings)
     if os.path.isdir(saves):  # else a fault tells that its disk is away
         form = "{title}/{name} of {console}, {added_at} UTC"

@@ -61,6 +61,7 @@ SCAN = {
         {"path": str, "since": str, "entries": int, "id": str, "name": str}
         | {"missing": bool}
     ],
+    "passed_over": [{"message": str, **CODED}],
     **CODED,
 }
 ABOUT = (

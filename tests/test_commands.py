@@ -1925,6 +1925,13 @@ def test_check_asks_the_service_what_only_it_can_know(
     served_there = f"ok: {address} serves {library.folder}, /zzz/missing"
     code, rows = checked(capsys)
     assert (code, rows["service"]) == (0, served_there)
+    assert "library" not in rows
+    path = library.add("a.zip")
+    served.scanner.scan()
+    code, rows = checked(capsys)
+    told = "ok: passed over: 1 archive. Tidy on the page names them"
+    assert (code, rows["library"]) == (0, told)
+    os.remove(path)
     library.folder.rmdir()
     served.scanner.scan()
     served.scanner.state.problem = "The disk is full."

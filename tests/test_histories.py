@@ -34,6 +34,7 @@ DEEDS = (
 )
 SCANS = st.sampled_from(("whole", "whole", "in part", ""))
 DISK_DEEDS = ("plug in", "plug in", "pull", "swap", "clone")
+PATTERNS = ((), (), ("x",), ("DEEP",), ("b.nsp",), ("P1/*",))  # of what is excluded
 AGES = st.sampled_from((3, 7, 12, 16, 18))
 NUMBER = st.integers(0, 999)
 
@@ -61,6 +62,7 @@ class World:
         self.folder, self.library = folder, os.path.join(folder, "library")
         self.count = itertools.count(1)
         self.disks: list[Disk] = []
+        self.exclusion = catalogd.NO_EXCLUSION
         os.mkdir(self.library)
         for name in FOLDERS:
             os.mkdir(os.path.join(self.library, name))
@@ -138,9 +140,10 @@ class World:
         return sorted(top for top, _, _ in os.walk(self.library))
 
     def samples(self) -> dict[str, str]:
-        """The content of each file that can be read, as the program knows it."""
+        """The content of each file that can be read and is not excluded, as the program
+        knows it."""
         found = {}
-        for path in self.files():
+        for path in itertools.filterfalse(self.exclusion.pattern, self.files()):
             with open(path, "rb", buffering=0) as file:
                 found[path], _ = catalogd.sample(file, os.path.getsize(path))
         return found
@@ -176,12 +179,14 @@ class Histories(RuleBasedStateMachine):
         self.store.close()
         self.stack.close()
 
-    def start(self) -> None:
+    def start(self, exclude: tuple[str, ...] = ()) -> None:
         if self.store:
             self.store.close()
         clock = catalogd.Clock(self.clock, self.uptime)
         self.store = catalogd.Store(self.data, clock=clock)
-        options = catalogd.Settings(folders=(self.world.library,), settle=0)
+        folders = (self.world.library,)
+        options = catalogd.Settings(folders=folders, settle=0, exclude=exclude)
+        self.world.exclusion = catalogd.Exclusion(exclude, folders)
         self.scanner = catalogd.Scanner(self.store, options)
 
     def wait(self, seconds: int) -> None:
@@ -285,9 +290,10 @@ class Histories(RuleBasedStateMachine):
         self.check_touched(before)
         self.check_twins(changes.merged)
 
-    @rule(days=st.sampled_from([0, 1, 29, 400]))
-    def restart(self, days: int) -> None:
-        self.start()
+    @rule(days=st.sampled_from([0, 1, 29, 400]), exclude=st.sampled_from(PATTERNS))
+    def restart(self, days: int, exclude: tuple[str, ...]) -> None:
+        self.start(exclude)
+        self.mounted = None
         self.wait(days * 86400)
 
     @rule(days=st.sampled_from([-30_000, -400, 0, 0, 400]))
@@ -377,7 +383,9 @@ class Histories(RuleBasedStateMachine):
         assert len(here) == sum(item.state == "here" for item in known)
         assert {path: item.sample for path, item in here.items()} == samples
         for item in known:
-            if item.id in self.touched and item.state != "here":
+            is_excluded = bool(self.world.exclusion.pattern(item.file.path))
+            assert is_excluded == (item.state == "excluded")
+            if item.id in self.touched and item.state not in ("here", "excluded"):
                 with_it = [path for path in samples if samples[path] == item.sample]
                 assert all(here[path].id in self.touched for path in with_it)
         self.check_words(before[0], known)
@@ -425,7 +433,8 @@ class Histories(RuleBasedStateMachine):
         ids = {item.id for item in here.values()}
         for item in old.values():
             is_back = item.sample in self.at_place(item, samples)
-            if item.state == "offline" and is_back and not self.is_cloned(item):
+            has_waited = item.state in ("offline", "excluded")
+            if has_waited and is_back and not self.is_cloned(item):
                 equal = [path for path in samples if samples[path] == item.sample]
                 is_kept = all(here[path].is_touched for path in equal)
                 assert item.id in ids or is_kept
@@ -488,7 +497,7 @@ class Histories(RuleBasedStateMachine):
             was_here = item.id in old and old[item.id].state == "here"
             if was_here and item.state != "here" and "uuid:" in volume:
                 is_there = volume in mounted | {"uuid:system"}
-                assert is_there or item.state == "offline"
+                assert is_there or item.state in ("offline", "excluded")
         self.check_mounted_elsewhere(old, {item.id: item for item in known})
         if self.has_faults:
             waiting = {item.file.volume for item in known if item.state == "offline"}

@@ -80,6 +80,31 @@ def test_tidy_has_the_files_of_each_folder_together(
         assert texts.count(".nsp") == 2
 
 
+def test_what_is_passed_over_is_told_where_nothing_is_listed_and_named_in_tidy(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    anna.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    library.add("wip/a.nsp")
+    library.add("b.zip")
+    folders = scanner.disks.folders
+    scanner.disks.exclusion = catalogd.Exclusion(["wip"], folders)
+    scanner.scan()
+    anna.reload()
+    see(anna, "Passed over: 1 archive and 1 excluded folder")
+    anna.goto("#settings/library")
+    panel = anna.get_by_role("region", name="Tidy")
+    see(panel, "Nothing to tidy.")
+    panel.get_by_text("Passed over", exact=True).click()
+    archive, folder = panel.get_by_role("cell").all_inner_texts()
+    assert archive.split("\n") == ["b.zip", "Unpack it to list what is in it"]
+    why = "The setting exclude leaves it out: wip"
+    assert folder.split("\n") == ["wip", why]
+    button(panel, "Copy the list").click()
+    see(anna, "Copied.")
+    lines = anna.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[1] == f"Passed over\t\t{library.folder}/wip\t{why}"
+
+
 def test_three_browsers_are_listed_at_first(anna: Any, store: catalogd.Store) -> None:
     for _ in range(4):
         session(store, 1)

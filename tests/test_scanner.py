@@ -685,27 +685,10 @@ def test_what_is_unfinished_or_hidden_is_no_entry(library: Library) -> None:
     assert names(library, "part", "tmp", "crdownload", "nsp") == ["k.nsp"]
 
 
-def test_one_line_of_the_log_tells_that_names_with_a_tilde_are_passed_over(
-    library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("~a.txt", "~deep/a.nsp", "b.nsp"):
-        library.add(name)
-    scanner.scan()
-    assert "~" not in caplog.text
-    for name in ("~c.nsp", "deep/~d.NSP"):
-        library.add(name)
-    for _ in range(2):
-        scanner.scan()
-    [record] = [row for row in caplog.records if "~" in row.getMessage()]
-    kinds = "as are names with a dot first, or ending in part, tmp, crdownload."
-    assert record.getMessage() == (
-        f"{library.folder} has files that begin with ~. They are passed over, {kinds}"
-    )
-
-
 BINS = (
     *("$RECYCLE.BIN", "$Recycle.Bin", "System Volume Information", "lost+found"),
     *("#recycle", "@Recycle", "@eaDir", ".Trash-1000", "#snapshot"),
+    *("@Recently-Snapshot", ".zfs", "~snapshot", "Network Trash Folder"),
 )
 
 
@@ -721,6 +704,210 @@ def test_what_was_deleted_is_gone_though_a_bin_has_it(
     os.rename(path, f"{library.folder}/deep/{bin}/$R0X7Q2A.nsp")
     assert len(scanner.scan().gone) == 1
     assert [*ids_by_name(store)] == ["b.nsp"]
+
+
+def test_what_is_passed_over_is_named(library: Library) -> None:
+    for name in ("a.nsp", ".b.nsp", "~c.XCI", "._a.nsp", ".d/e.nsp", ".f.txt", "g.txt"):
+        library.add(name)
+    for name in ("h.ZIP", "deep/i.7z", "#recycle/j.nsp", "k.zip/l.nsp", "OLD/m.nsp"):
+        library.add(name)
+    for name in ("n demo.nsp", "n demo.txt", "deep/wip/o.nsp", "wip/p.nsp"):
+        library.add(name)
+    (library.folder / "q").symlink_to(library.folder)
+    folder = str(library.folder)
+    patterns = "old", "*DEMO*", "deep/wip/"
+    exclusion = catalogd.Exclusion(patterns, [folder])
+    tree = catalogd.walk(folder, ["nsp", "xci"], exclusion=exclusion)
+    listed = sorted(os.path.relpath(row.path, folder) for row in tree.files)
+    assert listed == ["a.nsp", "k.zip/l.nsp", "wip/p.nsp"]
+    found = {os.path.relpath(path, folder): it for path, it in tree.passed_over.items()}
+    assert found == {
+        ".b.nsp": ("passed_hidden", ""),
+        "~c.XCI": ("passed_hidden", ""),
+        "h.ZIP": ("passed_archive", ""),
+        "deep/i.7z": ("passed_archive", ""),
+        "OLD": ("passed_folder", "old"),
+        "n demo.nsp": ("passed_file", "*DEMO*"),
+        "deep/wip": ("passed_folder", "deep/wip/"),
+        "q": ("passed_link", ""),
+    }
+    tree = catalogd.walk(folder, ["zip", "nsp"])
+    assert "h.ZIP" in {os.path.basename(row.path) for row in tree.files}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("*demo*", "/lib/A Demo.nsp", True),
+        ("*demo*", "/lib/demos/a.nsp", True),
+        ("a", "/lib/a.nsp", False),
+        ("old/*", "/lib/old/deep/a.nsp", True),
+        ("old/*", "/lib/new/old/a.nsp", False),
+        ("old/", "/lib/old/a.nsp", True),
+        ("old/", "/lib/new/old/a.nsp", False),
+        ("OLD/A.NSP", "/lib/old/a.nsp", True),
+        ("A [v0].nsp", "/lib/a [v0].nsp", True),
+        ("[ab].nsp", "/lib/b.nsp", True),
+        ("caf\u00e9", "/lib/cafe\u0301/a.nsp", True),
+        ("lib", "/lib/a.nsp", False),
+        ("*", "/lib", False),
+        ("*", "/other/a.nsp", False),
+    ],
+)
+def test_a_pattern_is_for_names_or_for_paths_from_the_library_folder(
+    pattern: str, path: str, fits: bool
+) -> None:
+    exclusion = catalogd.Exclusion([pattern], ["/lib"])
+    assert exclusion.pattern(path) == (pattern if fits else "")
+
+
+class Excluding:
+    """A library whose owner changes what is excluded, which restarts the service."""
+
+    def __init__(self, library: Library, store: catalogd.Store) -> None:
+        self.library, self.store = library, store
+        self.folder = str(library.folder)
+
+    def scan(self, *patterns: str) -> catalogd.Changes:
+        options = catalogd.Settings(
+            folders=(self.folder,), settle=0, exclude=patterns, forget_after=30
+        )
+        self.scanner = catalogd.Scanner(self.store, options)
+        return self.scanner.scan()
+
+    def names(self) -> list[str]:
+        return sorted(ids_by_name(self.store))
+
+    def state(self, entry: str) -> str:
+        return next(it.state for it in self.store.entries.files() if it.id == entry)
+
+
+@pytest.fixture
+def excluding(library: Library, store: catalogd.Store) -> Excluding:
+    return Excluding(library, store)
+
+
+def test_an_excluded_entry_waits_unlisted_and_is_itself_again(
+    excluding: Excluding, clock: Clock
+) -> None:
+    library, entries = excluding.library, excluding.store.entries
+    library.add("wip/a.nsp")
+    library.add("b.nsp")
+    excluding.scan()
+    entry = ids_by_name(excluding.store)["a.nsp"]
+    entries.set_ages([entry], 7)
+    assert len(excluding.scan("wip").excluded) == 1
+    for _ in range(2):
+        clock.now += 400 * 86400
+        assert not any(excluding.scan("wip"))
+        assert excluding.names() == ["b.nsp"]
+        assert excluding.scanner.state.disks == []
+        assert not excluding.scanner.state.problems()
+    assert [str(it) for it in excluding.scanner.state.passed_over] == [
+        "1 excluded folder"
+    ]
+    excluding.scan()
+    assert ids_by_name(excluding.store)["a.nsp"] == entry
+    assert entries.ages() == {entry: 7}
+    assert excluding.scanner.state.passed_over == []
+
+
+def test_an_excluded_file_that_was_deleted_counts_from_the_end_of_the_pattern(
+    excluding: Excluding, clock: Clock
+) -> None:
+    path = excluding.library.add("wip/a.nsp")
+    excluding.library.add("b.nsp")
+    excluding.scan()
+    entry = ids_by_name(excluding.store)["a.nsp"]
+    excluding.scan("wip")
+    os.remove(path)
+    clock.now += 400 * 86400
+    assert [it.id for it in excluding.scan().gone] == [entry]
+    clock.now += 29 * 86400
+    assert not excluding.scan().forgotten
+    clock.now += 2 * 86400
+    assert [it.id for it in excluding.scan().forgotten] == [entry]
+
+
+def test_what_was_gone_is_not_forgotten_while_its_folder_is_excluded(
+    excluding: Excluding, clock: Clock
+) -> None:
+    path = excluding.library.add("wip/a.nsp")
+    excluding.library.add("b.nsp")
+    excluding.scan()
+    entry = ids_by_name(excluding.store)["a.nsp"]
+    os.remove(path)
+    excluding.scan()
+    clock.now += 400 * 86400
+    excluding.scan("wip")
+    assert excluding.state(entry) == "excluded"
+
+
+def test_all_that_is_excluded_is_no_disk_that_is_away(excluding: Excluding) -> None:
+    for number in range(40):
+        excluding.library.add(f"wip/{number}.nsp")
+    excluding.scan()
+    for _ in range(2):
+        excluding.scan("*.nsp")
+        assert excluding.names() == []
+        assert excluding.scanner.state.disks == []
+        assert not excluding.scanner.state.problems()
+        [told] = excluding.scanner.state.passed_over
+        assert told == "40 excluded files"
+    excluding.scan()
+    assert len(excluding.names()) == 40
+
+
+def test_files_that_were_missed_at_once_are_not_told_once_they_are_excluded(
+    excluding: Excluding,
+) -> None:
+    for number in range(40):
+        excluding.library.add(f"wip/{number}.nsp")
+    excluding.library.add("b.nsp")
+    excluding.scan()
+    shutil.rmtree(excluding.library.folder / "wip")
+    excluding.scan()
+    assert len(excluding.scanner.state.disks) == 1
+    excluding.scan("wip")
+    assert excluding.scanner.state.disks == []
+    excluding.scan()
+    assert excluding.scanner.state.disks == []
+
+
+def test_an_excluded_entry_takes_no_copy_but_goes_along_with_its_file(
+    excluding: Excluding,
+) -> None:
+    entries = excluding.store.entries
+    path = excluding.library.add("wip/a.nsp", b"equal")
+    excluding.library.add("copy.nsp", b"equal")
+    excluding.scan()
+    entry = ids_by_name(excluding.store)["a.nsp"]
+    copy = ids_by_name(excluding.store)["copy.nsp"]
+    entries.edit(entry, {"name": "Mine"})
+    excluding.scan("wip")
+    excluding.library.add("another.nsp", b"equal")
+    excluding.scan("wip")
+    assert ids_by_name(excluding.store)["copy.nsp"] == copy
+    assert excluding.names() == ["another.nsp", "copy.nsp"]
+    os.rename(path, excluding.library.folder / "done.nsp")
+    excluding.scan("wip")
+    assert ids_by_name(excluding.store)["done.nsp"] == entry
+
+
+def test_a_folder_that_appears_is_excluded_too(excluding: Excluding) -> None:
+    excluding.library.add("a.nsp")
+    excluding.scan("wip")
+    path = excluding.library.add("wip/b.nsp")
+    scanner = excluding.scanner
+    scanner.scan(tops=[os.path.dirname(path)])
+    assert excluding.names() == ["a.nsp"]
+    assert [*scanner.disks.passed_over] == [os.path.dirname(path)]
+    excluding.library.add("deep/c.zip")
+    scanner.scan(tops=[f"{excluding.folder}/deep"])
+    assert len(scanner.disks.passed_over) == 2
+    shutil.rmtree(os.path.dirname(path))
+    scanner.scan(tops=[os.path.dirname(path)])
+    assert [*scanner.disks.passed_over] == [f"{excluding.folder}/deep/c.zip"]
 
 
 def test_links_pipes_and_devices_are_no_entries(library: Library) -> None:
@@ -789,7 +976,11 @@ def test_a_name_that_is_no_unicode_is_logged_and_not_served(library: Library) ->
         pass
     os.mkdir(bad)
     found = catalogd.walk(str(library.folder), ["nsp"])
-    assert len(found.misnamed) == 2
+    folder = str(library.folder)
+    assert found.passed_over == {
+        f"{folder}/bad\\xff.nsp": ("passed_misnamed", ""),
+        f"{folder}/bad\\xff": ("passed_misnamed", ""),
+    }
     assert names(library) == ["a.nsp"]
 
 

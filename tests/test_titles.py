@@ -523,7 +523,26 @@ def test_a_tidy_library_has_nothing_to_tidy(
     titles.add(
         f"A [{BASE}].nsp", f"A [{UPDATE}][v65536].nsp", f"A [{BASE}].xci", "B.nro"
     )
-    assert signed_in.get("/web/tidy").json == {"success": True, "files": [], "bytes": 0}
+    told = {"success": True, "files": [], "passed_over": [], "bytes": 0}
+    assert signed_in.get("/web/tidy").json == told
+
+
+def test_what_is_passed_over_is_told_and_named(
+    titles: Titles, signed_in: webtest.TestApp, service: catalogd.Web, store: Any
+) -> None:
+    titles.add("A.nsp", ".b.nsp", "c.zip", "d.zip")
+    folder = titles.library.folder
+    passed = signed_in.get("/web/tidy").json["passed_over"]
+    assert passed == [
+        {"path": f"{folder}/.b.nsp", "kind": "passed_hidden", "pattern": ""},
+        {"path": f"{folder}/c.zip", "kind": "passed_archive", "pattern": ""},
+        {"path": f"{folder}/d.zip", "kind": "passed_archive", "pattern": ""},
+    ]
+    told = signed_in.get("/web/scan").json["passed_over"]
+    assert [it["message"] for it in told] == ["2 archives", "1 hidden file"]
+    assert told[0]["reason"] == "passed_archive"
+    assert told[0]["arguments"] == {"count": "2"}
+    assert catalogd.scan_state(titles.scanner, 7)["passed_over"] == []
 
 
 def test_what_can_be_tidied_is_told_with_its_reason(

@@ -170,6 +170,9 @@ def test_the_inbox_must_be_where_a_scan_finds_what_is_in_it(
         wrong = dataclasses.replace(settings, inbox=inbox)
         with pytest.raises(catalogd.BadSetting, match="in no library folder, or is"):
             catalogd.Scanner(store, wrong)
+    wrong = dataclasses.replace(settings, inbox=f"{top}/Inbox", exclude=("inbox",))
+    with pytest.raises(catalogd.BadSetting, match="is hidden or excluded"):
+        catalogd.Scanner(store, wrong)
 
 
 # Pieces
@@ -345,6 +348,14 @@ def test_a_name_that_no_scan_lists_is_refused(
     for name in (*refused, "a", "nsp", "a.exe", "a.nsp.part"):
         begin(signed_in, name, 1, status=400)
     assert names(folder) == []
+
+
+def test_a_name_that_is_excluded_is_refused_with_the_pattern(
+    inbox: catalogd.Inbox, store: catalogd.Store, key: str
+) -> None:
+    inbox.exclusion = catalogd.Exclusion(["*demo*"], [inbox.folder])
+    with pytest.raises(catalogd.Problem, match=r"leaves this name out: \*demo\*"):
+        inbox.begin(store.accounts.id_of("anna"), "A Demo.nsp", 1)
 
 
 def test_an_unfinished_file_of_another_program_is_no_type_to_add(
