@@ -315,6 +315,10 @@ SENTENCES = {
         "one": "{count} name that is no text",
         "other": "{count} names that are no text",
     },
+    "passed_cover": {
+        "one": "{count} cover that is too large",
+        "other": "{count} covers that are too large",
+    },
     # what is wrong with the service
     "refused_container": "{why} for the container's user {user} (PUID or --user)",
     "refused_user": "{why} for the user {user}",
@@ -1450,8 +1454,11 @@ NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
 FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers SOFn of a JPEG
 MAX_IMAGE_SIDE = 4096  # pixels
 MAX_MENU_SIDE = 1024  # pixels of an image that a console shows with many others
-PNG_START = b"\x89PNG\r\n\x1a\n"
-IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", PNG_START: "image/png"}
+IMAGE_TYPES = {  # and how each begins
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
 
 
 # Names: images ---
@@ -1462,14 +1469,16 @@ START_OF_SCAN, MAX_SCANS = b"\xff\xda", 40  # of a JPEG: ITU-T T.81, B.1.1
 
 def image_type(image: bytes) -> str:
     """Return the media type that the first bytes tell, "" if it is not one of ours."""
-    types = (IMAGE_TYPES[start] for start in IMAGE_TYPES if image.startswith(start))
+    types = (kind for kind, start in IMAGE_TYPES.items() if start.match(image))
     return next(types, "")
 
 
 def image_sides(image: bytes) -> tuple[int, int]:
-    """Return width and height in pixels of a PNG or JPEG, zeros where they are not
-    known. Sources: the PNG specification, 11.2.1, and ITU-T T.81, B.1.1."""
+    """Return width and height in pixels, zeros where they are not known. Sources: the
+    PNG specification, 11.2.1, and ITU-T T.81, B.1.1."""
     with contextlib.suppress(IndexError, struct.error):  # it is cut
+        if image_type(image) == "image/webp":
+            return webp_sides(image)
         if image_type(image) == "image/png":
             width, height = struct.unpack_from(">II", image, 16)
             return width, height
@@ -1480,6 +1489,23 @@ def image_sides(image: bytes) -> tuple[int, int]:
                 return width, height
             at += 1 if marker == 0xFF else 2 + length
     return 0, 0
+
+
+def webp_sides(image: bytes) -> tuple[int, int]:
+    """Return the same of a WebP, zeros of an animation, of which a browser draws each
+    frame. Sources: RFC 9649, 2.5 to 2.7 and 3.4, and RFC 6386, 9.1.
+    :raises struct.error: it is cut."""
+    kind = image[12:16]
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", image, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    if kind == b"VP8L":
+        (both,) = struct.unpack_from("<I", image, 21)
+        return (both & 0x3FFF) + 1, (both >> 14 & 0x3FFF) + 1
+    flags, *sides = struct.unpack_from("<B3xHBHB", image, 20)
+    if kind != b"VP8X" or flags & 2:
+        return 0, 0
+    return (sides[0] | sides[1] << 16) + 1, (sides[2] | sides[3] << 16) + 1
 
 
 def is_picture(image: bytes, max_side: int = MAX_IMAGE_SIDE) -> bool:
@@ -1692,21 +1718,61 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     return f"{game or name} - {own or f'{PART_NAMES[kind]} {number}'}".rstrip()
 
 
-def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
+IN_BRACKETS = re.compile(r"[\[(]([^\[\]()]+)[\])]")
+YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+NO_DIFFERENCE = re.compile(  # of games: what else is told in brackets
+    rf"{ID_OR_VERSION.pattern}|{DOTTED_VERSION}|{COUNTS.pattern}", re.IGNORECASE
+)
+
+
+def name_marks(path: str) -> list[str]:
+    """Return what a file's name tells of a game beside its words, such as region and
+    year."""
+    stem = tagged(file_stem(path))
+    told = IN_BRACKETS.findall(stem) + YEAR.findall(IN_BRACKETS.sub("", stem))
+    return [text for text in told if not NO_DIFFERENCE.fullmatch(text)]
+
+
+def title_differences(rows: Iterable[Any]) -> dict[tuple[str, str], str]:
+    """Return what tells titles of one name apart, by that name and base id: what only
+    the names of its files have beside it or, where several have nothing, the id."""
+    marks: dict[str, dict[str, dict[str, None]]] = {}
+    for row in rows:
+        if title := row["base_id"]:
+            titles = marks.setdefault(row["plain_name"].casefold(), {})
+            titles.setdefault(title, {}).update(dict.fromkeys(name_marks(row["path"])))
+    told = {}
+    for name, titles in marks.items():
+        counts = collections.Counter(itertools.chain(*titles.values()))
+        own = {
+            title: ", ".join(mark for mark in titles[title] if counts[mark] == 1)
+            for title in titles
+        }
+        are_alike = [*own.values()].count("") > 1
+        for title, text in own.items() if len(own) > 1 else ():
+            told[name, title] = text or (title if are_alike else "")
+    return told
+
+
+def distinct_entry_names(rows: Sequence[Any]) -> dict[str, str]:
     """Return a name for each entry, by id: its plain name, or the first longer one that
     no other has. A "Celeste" from a.nsp and one from a.xci are "Celeste (NSP)" and
-    "Celeste (XCI)".
-    :param rows: each with id, plain_name, path and library folder. Without a folder it
-        keeps its plain name."""
+    "Celeste (XCI)"; games of one name are "Doom (1993)" and "Doom (2016)" before.
+    :param rows: each with id, base_id, plain_name, path and library folder. Without a
+        folder it keeps its plain name."""
     choices = {}
+    differences = title_differences(rows)
     for row in rows:
-        path, folder = row["path"], row["folder"]
-        choices[row["id"]] = [row["plain_name"]]
+        path, folder, name = row["path"], row["folder"], row["plain_name"]
+        if folder is not None:
+            text = differences.get((name.casefold(), row["base_id"]))
+            name = f"{name} ({text})" if text else name
+        choices[row["id"]] = [name]
         if folder is not None:
             relative = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
             found = (file_type(path).upper(), os.path.basename(path), relative, path)
             more = map(normalized, found)
-            choices[row["id"]] += [f"{row['plain_name']} ({text})" for text in more]
+            choices[row["id"]] += [f"{name} ({text})" for text in more]
     counts = collections.Counter(map(str.casefold, itertools.chain(*choices.values())))
     return {
         entry: next((name for name in names if counts[name.casefold()] == 1), names[-1])
@@ -2420,6 +2486,7 @@ CREATE TABLE entries (
     overrides TEXT NOT NULL DEFAULT '{}', -- JSON: what an admin put over the facts
     created_at TEXT NOT NULL,
     created_by TEXT NOT NULL,
+    file_time TEXT,                    -- of what the first scan of its folder found
     kind TEXT,                         -- one of KINDS; this and the rest: see derived
     title TEXT NOT NULL DEFAULT '',    -- base_id, or the own id where there is none
     title_id TEXT,
@@ -2468,6 +2535,10 @@ CREATE INDEX entries_former ON entries (former) WHERE former IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
     WHERE facts ->> 'icon' IS NOT NULL;
 
+CREATE TABLE scanned (                 -- library folders that were read whole
+    folder TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE title_images (            -- images that have a title id in their names
     path TEXT PRIMARY KEY,
     folder TEXT NOT NULL,              -- library folder that the image is in
@@ -2481,7 +2552,7 @@ CREATE INDEX title_images_title ON title_images (title, path);
 CREATE TABLE icons (
     digest TEXT PRIMARY KEY,           -- of a file's icon, or of an image as `cover`
     ending TEXT NOT NULL,              -- see menu_ending
-    image BLOB NOT NULL                -- a JPEG or PNG
+    image BLOB NOT NULL                -- a JPEG, PNG or WebP
 ) STRICT;
 
 -- Entries with what is worked out when it is asked for. They are seen from the stricter
@@ -2555,7 +2626,8 @@ CREATE VIEW answers AS SELECT id, state, sort_name, seen_from,
     json_patch(json_remove(facts, '$.description'), json_object(
         'id', id, 'name', name, 'type', type, 'file_type', nullif(file_type, ''),
         'size', size, 'created_at', created_at, 'state', state, 'kind', kind,
-        'base_id', base_id, 'title_id', title_id, 'version', nullif(version, ''),
+        'file_time', file_time, 'base_id', base_id, 'title_id', title_id,
+        'version', nullif(version, ''),
         'icon', icon, 'complete', iif(facts ->> 'complete', NULL, facts -> 'complete'),
         'part', surplus)
     ) AS page_json
@@ -2709,6 +2781,22 @@ AGES_OF_CONTENTS = (
     WHERE seen_from < 99 AND subject NOT IN (SELECT subject FROM ages) GROUP BY content
     """,
 )
+# What came in the first hour of a folder counts as found by its first scan.
+FIRST_SCANS = (
+    "CREATE TABLE scanned AS SELECT DISTINCT folder FROM entries WHERE folder NOT NULL",
+    "ALTER TABLE entries ADD COLUMN file_time TEXT",
+    """
+    WITH begun AS (
+        SELECT folder, strftime('%Y-%m-%dT%H:%M:%S', min(created_at), '+1 hour') AS till
+        FROM entries GROUP BY folder
+    ), files AS (
+        SELECT id, strftime('%Y-%m-%dT%H:%M:%S', mtime / 1000000000, 'unixepoch') AS at
+        FROM entries JOIN begun USING (folder) WHERE created_at < till
+    )
+    UPDATE entries SET file_time = at FROM files
+    WHERE files.id = entries.id AND at < created_at
+    """,
+)
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -2741,7 +2829,7 @@ UPGRADES = {
         "ALTER TABLE icons ADD COLUMN ending TEXT",
         "UPDATE icons SET ending = menu_ending(image)",
     ),
-    17: AGES_OF_CONTENTS,
+    17: (*AGES_OF_CONTENTS, *FIRST_SCANS),
 }
 # An earlier time of its own the service wrote without a clock: a Raspberry Pi begins in
 # 1970. This day never moves, as RELEASED does.
@@ -3270,14 +3358,14 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
     their own. What an admin typed stays. Only those count that whoever sees an entry
     sees too: no name tells that something is hidden."""
     entries = db.execute(
-        "SELECT id, name, plain_name, source AS path, seen_from,"
+        "SELECT id, name, plain_name, base_id, source AS path, seen_from,"
         " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM parts"
         f" WHERE state != 'gone' AND plain_name IN {LISTED}",
         (ENCODER.encode([*plain_names]),),
     ).fetchall()
     names: dict[str, str] = {}
     for age in sorted({entry["seen_from"] for entry in entries}):
-        seen = (entry for entry in entries if entry["seen_from"] <= age)
+        seen = [entry for entry in entries if entry["seen_from"] <= age]
         names = distinct_entry_names(seen) | names
     changed = {
         entry["id"]: {"name": name, "sort_name": name.casefold()}
@@ -4607,7 +4695,9 @@ class Entries:
         return self.database.rows("""
             WITH files AS (
                 SELECT *, first_value(id) OVER equal AS kept,
-                first_value(checksum) OVER equal AS kept_checksum, (
+                first_value(checksum) OVER equal AS kept_checksum,
+                first_value(nullif(inode, 0)) OVER equal AS kept_inode,
+                first_value(volume) OVER equal AS kept_volume, (
                     SELECT name FROM held JOIN entries AS base ON base.id = entry
                     WHERE held.title = parts.title AND held.kind = 'base'
                     AND held.state != 'gone'
@@ -4617,7 +4707,9 @@ class Entries:
             ), found AS (
                 SELECT *, CASE WHEN fault NOT NULL THEN fault
                 WHEN facts ->> 'complete' = 0 THEN 'incomplete'
-                WHEN id != kept AND coalesce(checksum = kept_checksum, 1) THEN 'equal'
+                WHEN id != kept AND coalesce(checksum = kept_checksum, 1)
+                -- Another name of the same file has no bytes of its own.
+                AND (inode, volume) IS NOT (kept_inode, kept_volume) THEN 'equal'
                 WHEN surplus = 'superseded' THEN surplus
                 WHEN kind IN ('update', 'add-on') AND base IS NULL THEN 'no base'
                 END AS reason FROM files
@@ -4757,9 +4849,14 @@ class Entries:
 
         :param listed: whether they are in the list at once, or after later changes.
         """
-        now = self.database.time()
+        now, scanned = self.database.time(), self.folders.scanned()
         new = {"type": "filepath", "created_by": SCANNER, "created_at": now}
-        entries = [{"id": new_id(), **new, **file_columns(*file)} for file in files]
+        entries = []
+        for file, content in files:
+            time = stamp(file.mtime / 1e9)
+            is_first = file.folder not in scanned and time < now
+            own = {"id": new_id(), "file_time": time if is_first else None}
+            entries.append({**own, **new, **file_columns(file, content)})
         with self.changing(listed) as db:
             write_entries(db, entries)
 
@@ -4862,6 +4959,14 @@ class LibraryFolders:
         sql += " entries WHERE folder NOT NULL AND state != 'gone' GROUP BY folder"
         return {it["folder"]: it["files"] for it in self.database.rows(sql)}
 
+    def scanned(self) -> set[str]:
+        """Return the library folders that were read whole."""
+        return {it["folder"] for it in self.database.rows("SELECT * FROM scanned")}
+
+    def set_scanned(self, folders: Iterable[str]) -> None:
+        for folder in {*folders} - self.scanned():
+            self.database.write("INSERT OR IGNORE INTO scanned VALUES (?)", (folder,))
+
     def are_lost(self) -> bool:
         """Return whether there are entries without a file, which may find one."""
         lost = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
@@ -4884,8 +4989,10 @@ class LibraryFolders:
 
 
 def menu_ending(image: bytes) -> str:
-    """Return "jpeg" or "png", "" for an image too large for a console's menu."""
-    return image_type(image)[6:] if is_picture(image, MAX_MENU_SIDE) else ""
+    """Return "jpeg" or "png", "" for an image that a console's menu cannot show."""
+    ending = image_type(image).removeprefix("image/")
+    is_shown = ending != "webp" and is_picture(image, MAX_MENU_SIDE)
+    return ending if is_shown else ""
 
 
 class Icons:
@@ -4895,7 +5002,7 @@ class Icons:
         self.entries, self.database = entries, entries.database
 
     def of(self, entry: str, age: int, digest: str | None = None) -> bytes:
-        """Return a JPEG or PNG: that of the digest, if the entry has it, or what comes
+        """Return an image: that of the digest, if the entry has it, or what comes
         first. :raises NotFound: there is none of this entry."""
         sql = "SELECT image FROM icons JOIN parts ON digest = coalesce(:digest, icon)"
         sql += " AND digest IN (icon, facts ->> 'icon') WHERE id = :id"
@@ -5786,10 +5893,10 @@ JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 UDEV_RECORDS = "/run/udev/data"  # a file for each device, which all may read
 SURE_IDS = ("uuid:", "fsid:")  # begin names of volumes that only clones share
 UNIDENTIFIED = "mount:"  # begins names of volumes that others may have too
-COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
+COVERS = (".jpg", ".jpeg", ".png", ".webp")  # the first that is there counts
 TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
-FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
-MAX_COVER_BYTES = 512 * 1024
+FOLDER_COVERS = ("cover", "folder", "poster")  # images for a title's whole folder
+MAX_COVER_BYTES = 2 * 1024 * 1024
 MAX_MISSING_PARTS = 99  # that are looked for behind one
 DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
 
@@ -5977,7 +6084,8 @@ class Tree:
         shared = FOLDER_COVERS if len({title_of(file) for file in files}) == 1 else ()
         for file in files:
             stem = os.path.splitext(os.path.basename(file.path))[0].lower()
-            names = [name + end for name in (stem, *shared) for end in COVERS]
+            own = stem, f"{stem}-cover"
+            names = [name + end for name in (*own, *shared) for end in COVERS]
             covers = (self._cover(images[name]) for name in names if name in images)
             yield file._replace(cover=next(filter(None, covers), None))
 
@@ -5996,7 +6104,10 @@ class Tree:
             now = image.stat(follow_symlinks=False)
         except OSError:  # it was removed just now, or its disk has an error
             return None
-        if not stat.S_ISREG(now.st_mode) or now.st_size > MAX_COVER_BYTES:
+        if not stat.S_ISREG(now.st_mode):
+            return None
+        if now.st_size > MAX_COVER_BYTES:
+            self._pass_over(image.path, "passed_cover")
             return None
         facts = f"{image.path} {now.st_size} {now.st_mtime_ns}"
         digest = content_digest(facts.encode())
@@ -6100,8 +6211,8 @@ def walk(
     :raises OSError: the library folder cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
-    more = {"tick": tick, "endings": endings, "exclusion": exclusion}
-    tree = Tree(folder, tops or [folder], **more)
+    tree = Tree(folder, tops or [folder], tick=tick)
+    tree.endings, tree.exclusion = endings, exclusion
     tree.volumes[folder] = volume_name(folder, tree.devices)
     waiting = [*tree.tops]
     while waiting:
@@ -6837,6 +6948,13 @@ def is_lost(image: TitleImage, tree: Tree | None) -> bool:
     return bool(is_read) and not is_away(image.path, image.volume, tree)
 
 
+def newly(
+    state: str, entries: Iterable[KnownFile], states: Mapping[str, str]
+) -> list[KnownFile]:
+    """Return the entries that come to have this state."""
+    return [it for it in entries if it.state != states[it.id] == state]
+
+
 def compare(
     left: Difference,
     contents: Contents,
@@ -6869,10 +6987,6 @@ def compare(
     pairs += [*((entry, twin.file) for entry, twin in merged), *left.updated]
     ended = {twin.id for _, twin in merged}
     lost = [it for it in rest(pairs, entries, ())[0] if it.id in ids]
-    became = {
-        state: [it for it in lost if it.state != states[it.id] == state]
-        for state in ("gone", "offline", "excluded")
-    }
     return Changes(
         added=[(file, contents[file.path]) for file in new],
         updated=[
@@ -6882,7 +6996,9 @@ def compare(
             it for it in lost if it.id not in hidden and is_old(it, forget_before)
         ],
         merged=merged,
-        **became,
+        gone=newly("gone", lost, states),
+        offline=newly("offline", lost, states),
+        excluded=newly("excluded", lost, states),
     )
 
 
@@ -7710,6 +7826,10 @@ class Scanner:
         has_images = self._write_images(trees)
         if has_images or any(changes):
             self.entries.icons.drop(listed=has_images)
+        read = [tree for tree in trees.values() if tree and tree.is_whole()]
+        # One that is empty may be a mount point.
+        whole = (tree.library_folder for tree in read if tree.files)
+        self.entries.folders.set_scanned(whole)
         if tops == self.folders:
             updated = [*changes.updated, *self._read_outdated()]
             changes = changes._replace(updated=updated)
@@ -13118,6 +13238,7 @@ WORDS = {
         "passed_archive": "Unpack it to list what is in it",
         "passed_hidden": "Rename it to list it: its name begins with a dot or ~",
         "passed_misnamed": "Rename it to list it: its name is no text in UTF-8",
+        "passed_cover": "A cover has at most 2 MiB",
     },
     "excludedBy": "The setting exclude leaves it out: {pattern}",
     "copyList": "Copy the list",
@@ -13211,7 +13332,8 @@ JS = r""""use strict";
 /** @typedef {"base" | "update" | "add-on" | "homebrew"} Kind */
 /** @typedef {{
  *   id: string, name: string, type: "filepath" | "url", state: "here" | "offline",
- *   size: number, created_at: string, file_type?: string, kind?: Kind,
+ *   size: number, created_at: string, file_time?: string, file_type?: string,
+ *   kind?: Kind,
  *   base_id?: string, title_id?: string, version?: string, patch?: number,
  *   author?: string, complete?: boolean, icon?: string, part?: "superseded" | "copy",
  *   contents?: {title_id: string, kind: Kind | null, version: string}[],
@@ -14922,7 +15044,7 @@ function makeTitle(id, parts) {
     size: totalSize(fewest(parts.filter(isCurrent))),
     created_at:
       parts
-        .map(part => part.created_at)
+        .map(part => part.file_time || part.created_at)
         .sort()
         .at(-1) || "",
     // Digits come before letters, and those before symbols.
@@ -19962,7 +20084,7 @@ const MIN_PIECE = 256 * 1024; // bytes
 const MAX_PIECE = 8 * 1024 * 1024;
 const QUICK_PIECE = 2000; // milliseconds: pieces that take less become longer
 const MAX_PIECE_MS = 90000; // until a piece is answered
-const COVER_TYPES = ["jpg", "jpeg", "png"];
+const COVER_TYPES = ["jpg", "jpeg", "png", "webp"];
 const MAX_UPLOAD_ROWS = 50; // that are shown
 let uploadCount = 0;
 

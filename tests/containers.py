@@ -27,7 +27,29 @@ def jpeg(width: int, height: int, more: bytes = b"") -> bytes:
     return b"\xff\xd8" + more + filled + jpeg_frame(width, height) + scan + b"\xff\xd9"
 
 
+def webp(kind: bytes, facts: bytes) -> bytes:
+    """An image whose first chunk begins with these facts."""
+    chunk = kind + struct.pack("<I", len(facts)) + facts
+    return b"RIFF" + struct.pack("<I", len(chunk) + 4) + b"WEBP" + chunk
+
+
+def lossy_webp(width: int, height: int) -> bytes:
+    frame = b"\x10\0\0\x9d\x01\x2a" + struct.pack("<HH", width, height)
+    return webp(b"VP8 ", frame + bytes(20))
+
+
+def lossless_webp(width: int, height: int) -> bytes:
+    sides = struct.pack("<I", (width - 1) | (height - 1) << 14)
+    return webp(b"VP8L", b"\x2f" + sides + bytes(20))
+
+
+def extended_webp(width: int, height: int, flags: int = 0x10) -> bytes:
+    sides = (struct.pack("<I", side - 1)[:3] for side in (width, height))
+    return webp(b"VP8X", struct.pack("<I", flags) + b"".join(sides))
+
+
 PNG, JPEG = png(8, 8), jpeg(8, 8)
+WEBP = lossy_webp(8, 8)
 
 
 def nacp(

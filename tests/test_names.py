@@ -3,6 +3,7 @@
 import csv
 import io
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -227,8 +228,55 @@ def test_equal_names_are_told_apart(paths: list[str], names: list[str]) -> None:
     assert list(catalogd.distinct_entry_names(rows).values()) == names
 
 
-def row(path: str, name: str, folder: str | None) -> dict[str, str | None]:
-    return {"id": path, "plain_name": name, "path": path, "folder": folder}
+def row(
+    path: str, name: str, folder: str | None, title: str | None = None
+) -> dict[str, str | None]:
+    own = {"id": path, "base_id": title}
+    return {**own, "plain_name": name, "path": path, "folder": folder}
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (
+            ["Doom (1993) [T].nsp", "Doom (2016) [U].xci"],
+            ["Doom (1993)", "Doom (2016)"],
+        ),
+        (["Doom 1993 [T].nsp", "Doom 2016 [U].nsp"], ["Doom (1993)", "Doom (2016)"]),
+        (["Doom [T][v0] (USA).nsp", "Doom [U][v0].nsp"], ["Doom (USA)", "Doom"]),
+        (
+            ["Doom [T][v0].nsp", "Doom [U][v65536].nsp", "Doom (BASE) (EU) [V].nsp"],
+            ["Doom (T)", "Doom (U)", "Doom (EU)"],
+        ),
+        (
+            ["Doom (EU, 1993) [T].nsp", "Doom (EU, 1993) [T].xci", "Doom [U].nsp"],
+            ["Doom (EU, 1993) (NSP)", "Doom (EU, 1993) (XCI)", "Doom"],
+        ),
+        (
+            ["Doom (EU) 1993 [T].nsp", "Doom (EU) 2016 [U].nsp", "Doom.nro"],
+            ["Doom (1993)", "Doom (2016)", "Doom"],
+        ),
+    ],
+)
+def test_games_of_one_name_are_told_apart_by_what_differs_else_by_their_ids(
+    paths: list[str], names: list[str]
+) -> None:
+    ids = {"T": BASE, "U": f"{BASE[:-4]}2000", "V": f"{BASE[:-4]}4000"}
+    rows = []
+    for path in paths:
+        letter = "".join(re.findall(r"\[([TUV])\]", path))
+        title = ids.get(letter)
+        path = path.replace(f"[{letter}]", f"[{title}]")
+        rows.append(row(f"/1/{path}", "Doom", "/1", title))
+    told = catalogd.distinct_entry_names(rows).values()
+    assert [*told] == [
+        re.sub(r"\(([TUV])\)", lambda it: f"({ids[it[1]]})", name) for name in names
+    ]
+
+
+def test_a_game_of_the_name_that_an_admin_gave_another_one_is_told_apart() -> None:
+    rows = [row("1", "A", None, "T"), row("/1/a (EU).nsp", "a", "/1", "U")]
+    assert list(catalogd.distinct_entry_names(rows).values()) == ["A", "a (EU)"]
 
 
 def test_a_name_that_an_admin_typed_stays() -> None:

@@ -293,6 +293,11 @@ def test_the_library_is_sorted_by(script: Any, order: str, expected: list[str]) 
     assert script.evaluate(ORDER, [DATED, order]) == expected
 
 
+def test_what_the_first_scan_found_is_as_new_as_its_file(script: Any) -> None:
+    dated = [{**entry, "file_time": "0"} for entry in DATED[:2]]
+    assert script.evaluate(ORDER, [[*dated, *DATED[2:]], "newest"])[-1] == "Zeal"
+
+
 @pytest.mark.parametrize(
     ("name", "plain"),
     [

@@ -109,6 +109,7 @@ def test_the_page_gets_only_what_it_needs(titles: Titles) -> None:
         "version": "131072",
         "patch": 2,
         "created_at": update["created_at"],
+        "file_time": update["file_time"],
     }
     of_games = {"kind", "base_id", "title_id", "version", "patch"}
     assert plain.keys() == update.keys() - of_games
@@ -585,6 +586,17 @@ def test_of_equal_files_all_but_one_can_go(
     assert [row["reason"] for row in files] == ["equal"] * 3
     (kept,) = {row["of"] for row in files}
     assert kept not in {row["id"] for row in files}
+
+
+def test_hard_links_waste_no_bytes(titles: Titles, signed_in: webtest.TestApp) -> None:
+    path = titles.library.add("A.nsp", b"equal")
+    os.link(path, titles.library.folder / "B.nsp")
+    titles.scanner.scan()
+    assert signed_in.get("/web/tidy").json["files"] == []
+    copy = titles.library.add("C.nsp", b"equal")
+    titles.scanner.scan()
+    [file] = signed_in.get("/web/tidy").json["files"]
+    assert file["path"] == copy
 
 
 def test_of_equal_parts_the_one_that_is_offered_is_kept(

@@ -204,6 +204,21 @@ def test_an_upgrade_makes_ages_those_of_titles_and_contents(
     assert known["0100A000000B0000"] == 16  # no file is of it yet
 
 
+def test_what_came_with_a_folder_is_as_new_as_its_file_after_an_upgrade(
+    tmp_path: pathlib.Path,
+) -> None:
+    data = data_folder(tmp_path / "data", 17)
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db, db:
+        last = "(SELECT max(rowid) FROM entries WHERE folder = '/srv/games')"
+        db.execute(f"UPDATE entries SET created_at = '2026' WHERE rowid = {last}")
+    with upgraded(data) as store:
+        assert "/srv/games" in store.entries.folders.scanned()
+        sql = "SELECT created_at, file_time FROM entries WHERE folder = '/srv/games'"
+        rows = store.database.rows(f"{sql} ORDER BY rowid")
+    assert rows.pop() == {"created_at": "2026", "file_time": None}
+    assert rows and {row["file_time"][:4] for row in rows} == {"2020"}
+
+
 def test_an_upgrade_of_ages_before_they_named_a_content(tmp_path: pathlib.Path) -> None:
     """As 0.3.0 had them."""
     data = data_folder(tmp_path / "data", 17)
