@@ -196,6 +196,7 @@ def test_the_page_sees_how_far_a_scan_is(
             | {"arguments": {"folder": "/missing"}},
         ],
         "disks": [],
+        "passed_over": [],
         "problem": "",
         "result": "1 added",
         "asked": False,

@@ -32,7 +32,7 @@ def games(tmp_path: pathlib.Path) -> pathlib.Path:
     (games / "more" / "notes.txt").write_text("notes")
     (games / "more" / ".DS_Store").write_text("hidden")
     (games / "Empty.nsp").touch()
-    (games / "Big.png").write_bytes(bytes(513 * KIB))
+    (games / "Big.png").write_bytes(bytes(2049 * KIB))
     return games
 
 
@@ -82,7 +82,7 @@ def test_games_are_chosen_and_added(
         "Left out 1: notes.txt. The library takes only nsp, nsz, xci, xcz, nro, and",
     )
     see(page, "Left out 1: Empty.nsp. The file is empty.")
-    see(page, "Left out 1: Big.png. A cover has at most 524 kB.")
+    see(page, "Left out 1: Big.png. A cover has at most 2.1 MB.")
     see(page, "2 of 2 added")
     if not page.get_by_text("Added as Celeste.nsp").is_visible():
         page.locator(".uploads summary").click()  # it is folded on a phone
