@@ -2077,6 +2077,7 @@ def test_a_folder_has_a_cover_only_if_it_holds_one_title(
 def test_a_cover_that_is_too_large_is_named(library: Library) -> None:
     library.add("a.nsp")
     library.add("b.jpg", bytes(catalogd.MAX_COVER_BYTES + 1))  # of no file
+    library.add("cover.jpg/b.txt")
     path = library.add("a.jpg", bytes(catalogd.MAX_COVER_BYTES + 1))
     tree = catalogd.walk(str(library.folder), ["nsp"])
     assert tree.passed_over == {path: ("passed_cover", "")}

@@ -119,6 +119,20 @@ def test_only_folders_in_which_something_happened_are_read_again(
         assert {*read} <= {top, f"{top}/3", f"{top}/5", f"{top}/six"}
 
 
+def test_what_is_passed_over_is_told_at_once(
+    library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("a.nsp")
+    scanner.disks.exclusion = catalogd.Exclusion(["wip"], scanner.folders)
+    with running(scanner):
+        for name in (".b.nsp", "c.zip", "wip/d.nsp"):
+            path = library.add(name)
+        wait_for(lambda: len(scanner.disks.passed_over) == 3)
+        shutil.rmtree(os.path.dirname(path))
+        (library.folder / ".b.nsp").rename(library.folder / "b.nsp")
+        wait_for(lambda: [*scanner.disks.passed_over] == [f"{library.folder}/c.zip"])
+
+
 def test_a_file_that_moves_to_another_watched_folder_keeps_its_id(
     tmp_path: pathlib.Path, store: catalogd.Store, settings: catalogd.Settings
 ) -> None:
