@@ -5939,8 +5939,9 @@ class Exclusion:
 
     def pattern(self, path: str) -> str:
         """Return the pattern that a path, or a folder above it, fits, "" for none."""
-        above = (top for top in self.folders if is_below(path, top))
-        folder = next(above, path) if self._patterns else path
+        if not self._patterns:  # as for most: a walk asks this of each file
+            return ""
+        folder = next((top for top in self.folders if is_below(path, top)), path)
         parts = comparable(path[len(folder) :]).strip("/").split("/")
         for number, name in enumerate(filter(None, parts), 1):
             for pattern, is_path, fits in self._patterns:
