@@ -1762,13 +1762,14 @@ def distinct_entry_names(rows: Sequence[Any]) -> dict[str, str]:
         folder it keeps its plain name."""
     choices = {}
     differences = title_differences(rows)
+    plain = collections.Counter(row["plain_name"].casefold() for row in rows)
     for row in rows:
         path, folder, name = row["path"], row["folder"], row["plain_name"]
         if folder is not None:
             text = differences.get((name.casefold(), row["base_id"]))
             name = f"{name} ({text})" if text else name
         choices[row["id"]] = [name]
-        if folder is not None:
+        if folder is not None and plain[row["plain_name"].casefold()] > 1:
             relative = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
             found = (file_type(path).upper(), os.path.basename(path), relative, path)
             more = map(normalized, found)
@@ -2139,6 +2140,8 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
 
 def cut_name(name: str, max_bytes: int, mark: str = "") -> str:
     """Return a safe name with a mark before its extension: see safe_name."""
+    if not mark and len(name.encode()) <= max_bytes:
+        return name.rstrip(". ") or "_"
     stem, ending = os.path.splitext(name)
     if len(ending) > MAX_EXTENSION:
         stem, ending = name, ""
@@ -3001,6 +3004,7 @@ MEET_AGES = """
 WITH given AS MATERIALIZED (
     SELECT value ->> 'id' AS id, value ->> 'title' AS title,
         value ->> 'sample' AS sample FROM json_each(?)
+    WHERE EXISTS (SELECT 1 FROM ages) -- else nothing is read
 ), entry AS MATERIALIZED (  -- the others are looked up of these alone
     SELECT id, title, sample, iif(title = id, sample, title) AS new, age FROM given
     JOIN ages ON ages.subject IN (
@@ -6319,11 +6323,23 @@ for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
 
 
 class DiskFile(io.FileIO):
-    """A file below a library folder, or a split one whose parts are read as one."""
+    """A file below a library folder."""
 
     parts: Sequence[int] = ()  # file descriptors of a split file
     missing = ""  # the name of its part that is not there, see missing_part, and
     following = ""  # that of one behind its last part
+
+    def stat(self) -> os.stat_result:
+        return os.fstat(self.fileno())
+
+    def place(self, at: int, size: int) -> tuple[int, int, int]:
+        """Return the file descriptor that has the byte at this place, where it has it,
+        and how many of so many bytes."""
+        return self.fileno(), at, size
+
+
+class SplitFile(DiskFile):
+    """A split file, whose parts are read as one."""
 
     def join(self, parts: Sequence[int], missing: str, following: str) -> None:
         """:param parts: they are closed along with the file, which is the first."""
@@ -6333,37 +6349,29 @@ class DiskFile(io.FileIO):
         self._starts = [*itertools.accumulate(sizes, initial=0)]
 
     def stat(self) -> os.stat_result:
-        return joined_stat([*map(os.fstat, self.parts or [self.fileno()])])
+        return joined_stat([*map(os.fstat, self.parts)])
 
     def place(self, at: int, size: int) -> tuple[int, int, int]:
-        """Return the file descriptor that has the byte at this place, where it has it,
-        and how many of so many bytes."""
-        if not self.parts:
-            return self.fileno(), at, size
+        if not self.parts:  # it was closed
+            return super().place(at, size)
         number = min(bisect.bisect_right(self._starts, at), len(self.parts)) - 1
         start, stop = self._starts[number : number + 2]
         return self.parts[number], at - start, max(min(size, stop - at), 0)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        if not self.parts:
-            return super().seek(offset, whence)
         from_start = (0, self._at, self._starts[-1])[whence]
         self._at = from_start + offset
         return self._at
 
     def tell(self) -> int:
-        return self._at if self.parts else super().tell()
+        return self._at
 
     def readinto(self, buffer: Any) -> int:
-        if not self.parts:
-            return super().readinto(buffer) or 0
-        data = self.read(len(buffer)) or b""
+        data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def read(self, size: int | None = -1) -> bytes:
-        if not self.parts:
-            return super().read(-1 if size is None else size) or b""
         left = self._starts[-1] - self._at if size is None or size < 0 else size
         pieces = []
         while left > 0 and (piece := self._read_piece(left)):
@@ -6385,13 +6393,20 @@ class DiskFile(io.FileIO):
         super().close()
 
 
-def open_file(path: str, folder: str, kind: type[DiskFile] = DiskFile) -> Any:
-    """Open a regular file below a library folder, as an object of this kind. Below that
-    folder it follows no link, and it waits for no pipe. A split file is as one.
-    :raises OSError: it is none, or cannot be read."""
-    if is_joined(path):
-        return open_parts(path, folder, kind)
-    return kind(open_regular(path, folder), "rb")
+Kinds = tuple[type[DiskFile], type[SplitFile]]
+
+
+def open_file(path: str, folder: str, kinds: Kinds = (DiskFile, SplitFile)) -> Any:
+    """Open a regular file below a library folder, as an object of the first kind, or a
+    split one of the second. Below that folder it follows no link, and it waits for no
+    pipe. :raises OSError: it is none, or cannot be read."""
+    if joined_name(path) == path:
+        try:
+            return kinds[0](open_regular(path, folder), "rb")
+        except OSError:  # to ask before would cost a call to the disk for each file
+            if not os.path.isdir(path):
+                raise
+    return open_parts(path, folder, kinds[1])
 
 
 def is_joined(path: str) -> bool:
@@ -6409,7 +6424,7 @@ def part_paths(path: str) -> tuple[list[str], str, str]:
     return parts, missing_part(first, paths), following
 
 
-def open_parts(path: str, folder: str, kind: type[DiskFile]) -> DiskFile:
+def open_parts(path: str, folder: str, kind: type[SplitFile]) -> SplitFile:
     """Open a split file. :raises OSError: it is none, or cannot be read."""
     paths, missing, following = part_paths(path)
     if not paths:
@@ -6472,8 +6487,7 @@ def split_facts(file: DiskFile, facts: Mapping[str, Any]) -> dict[str, Any]:
     is_uneven = "complete" not in facts and len({*sizes[:-1]}) > 1
     if file.missing or is_uneven:
         return {"complete": False, "missing": file.missing or file.following}
-    is_cut = bool(sizes) and facts.get("complete") is False
-    return {"missing": file.following} if is_cut else {}
+    return {"missing": file.following} if facts.get("complete") is False else {}
 
 
 def sample(file: io.FileIO, size: int) -> tuple[str, bool]:
@@ -7184,16 +7198,14 @@ class GrowingFiles:
         file = self.files.get(path) or self._before.get(path)
         if file is None or file.facts != facts:
             file = GrowingFile(facts, at)
-        seconds = at - file.since
-        if not file.is_paused:
-            seconds = max(seconds, self.clock() - now.st_mtime)
-        if seconds >= (MAX_PAUSE_SECONDS if file.is_paused else self.wait(is_polled)):
-            return True
-        self.files[path] = file
-        return False
-
-    def wait(self, is_polled: bool) -> float:
-        return max(self.settle, POLLED_SETTLE_SECONDS) if is_polled else self.settle
+        wait = max(self.settle, POLLED_SETTLE_SECONDS) if is_polled else self.settle
+        is_left_alone = at - file.since >= (
+            MAX_PAUSE_SECONDS if file.is_paused else wait
+        )
+        is_old = not file.is_paused and self.clock() - now.st_mtime >= wait
+        if not (is_left_alone or is_old):
+            self.files[path] = file
+        return is_left_alone or is_old
 
     def pause(self, file: FoundFile) -> bool:
         """Return whether a hollow file that was quiet is to wait, as it has not waited
@@ -7664,7 +7676,8 @@ class Disks:
 
     def _content(self, path: str, handle: DiskFile, size: int) -> FileContent:
         facts = file_facts(path, handle, size)
-        facts |= split_facts(handle, facts)
+        if handle.parts:
+            facts |= split_facts(handle, facts)
         facts |= self.images.add(facts.pop("icon", b""))
         digest, is_hollow = sample(handle, size)
         if is_hollow:  # unless they are behind its end
@@ -8526,6 +8539,13 @@ class Content(DiskFile):
     def _send_read(self, sock: socket.socket, start: int, size: int) -> int:
         self.seek(start)
         return sock.send(self.read(min(size, MAX_READ_BYTES)))
+
+
+class SplitContent(SplitFile, Content):
+    """A split file that is sent to a client."""
+
+
+CONTENT = Content, SplitContent
 
 
 # Server -----------------------------------------------------------------------
@@ -11045,7 +11065,7 @@ def open_content(served: ServedFile, uses: FileUses) -> Content:
     record = functools.partial(uses.record, served.path, served.folder)
     try:
         with record():
-            file: Content = open_file(served.path, served.folder, Content)
+            file: Content = open_file(served.path, served.folder, CONTENT)
     except OSError as error:
         if has_failed(error):
             raise StorageFailed("disk_away") from error

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
-import io
 import itertools
 import os
 import pathlib
@@ -278,9 +277,9 @@ def broken(*names: str) -> Iterator[None]:
     """Have the reads of files with these names fail, and no call of `sendfile`."""
     real = catalogd.open_file
 
-    def open_file(path: str, folder: str, kind: Any = io.FileIO) -> Any:
+    def open_file(path: str, folder: str, *kinds: Any) -> Any:
         is_broken = os.path.basename(path) in names
-        return Broken(path) if is_broken else real(path, folder, kind)
+        return Broken(path) if is_broken else real(path, folder, *kinds)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalogd, "open_file", open_file)
