@@ -1760,16 +1760,16 @@ def distinct_entry_names(rows: Sequence[Any]) -> dict[str, str]:
     "Celeste (XCI)"; games of one name are "Doom (1993)" and "Doom (2016)" before.
     :param rows: each with id, base_id, plain_name, path and library folder. Without a
         folder it keeps its plain name."""
-    choices = {}
-    differences = title_differences(rows)
-    plain = collections.Counter(row["plain_name"].casefold() for row in rows)
+    differences, choices = title_differences(rows), {}
     for row in rows:
-        path, folder, name = row["path"], row["folder"], row["plain_name"]
-        if folder is not None:
-            text = differences.get((name.casefold(), row["base_id"]))
-            name = f"{name} ({text})" if text else name
-        choices[row["id"]] = [name]
-        if folder is not None and plain[row["plain_name"].casefold()] > 1:
+        name = row["plain_name"]
+        text = differences.get((name.casefold(), row["base_id"]))
+        is_there = text and row["folder"] is not None
+        choices[row["id"]] = [f"{name} ({text})" if is_there else name]
+    first = collections.Counter(name.casefold() for [name] in choices.values())
+    for row in rows:
+        path, folder, [name] = row["path"], row["folder"], choices[row["id"]]
+        if folder is not None and first[name.casefold()] > 1:
             relative = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
             found = (file_type(path).upper(), os.path.basename(path), relative, path)
             more = map(normalized, found)
