@@ -18,8 +18,8 @@ Progress   how far a transfer is, whether to go on, and pauses between attempts
 Downloads  a file from any byte on, also after interruptions
 Targets    where the client puts files: a folder, an FTP server, a network installer
 Saves      copies of the backups of saves that are on a console, for its server alone
-Transfers  the copy of one queue item's file, its progress reported by a thread
 Reports    what is done between items: the target is watched, and each end reported
+Transfers  the copy of one queue item's file, its progress reported by a thread
 Offers     the files that a network installer has in its list, and fetches itself
 Sender     the queue, item by item
 Commands   the command line
@@ -28,7 +28,6 @@ Commands   the command line
 import abc
 import argparse
 import base64
-import bisect
 import configparser
 import contextlib
 import dataclasses
@@ -61,15 +60,7 @@ import time
 import unicodedata
 import urllib.parse
 import zipfile
-from collections.abc import (
-    Callable,
-    Container,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
 __version__ = "0.4.0"
@@ -191,46 +182,45 @@ def pairing_hint() -> str:
 class Problem(Exception):
     """A mistake in the settings.
 
-    :param text: a code of SENTENCES, with what its placeholders stand for as `of`, each
-        a text, a number or another problem; or a text of its own.
+    :param text: a code of SENTENCES, with what its placeholders stand for in `of`: see
+        `argument`; or a text of its own.
     """
 
     exit_code = 2
 
     def __init__(self, text: str = "", **of: object) -> None:
         super().__init__(text)
-        self.text = text
-        self.of: dict[str, Any] = {
-            name: value if isinstance(value, (Problem, int)) else str(value)
-            for name, value in of.items()
-        }
-        for name, value in self.of.items():
-            if value in CAUSES:
-                self.of[name] = Problem(CAUSES[value])
+        self.text, sentence = text, SENTENCES.get(text, "")
+        self.of = {n: argument(v) for n, v in of.items() if f"{{{n}}}" in sentence}
 
     def __str__(self) -> str:
         sentence = SENTENCES.get(self.text)
         return sentence.format(**self.of) if sentence else self.text
 
-    def told(self) -> Any:
-        """Return it as JSON: its text, or its code and arguments."""
-        if self.text not in SENTENCES:
-            return self.text
+    def coded(self) -> dict[str, Any]:
+        """Return it as JSON: its code, or its text in the place of one, and what its
+        placeholders stand for."""
         of = {n: v.told() if isinstance(v, Problem) else v for n, v in self.of.items()}
         return {"code": self.text, "arguments": of}
 
-    def coded(self) -> dict[str, Any]:
-        """Return what is `told`, with a text as the code."""
-        form = self.told()
-        return form if isinstance(form, dict) else {"code": form, "arguments": {}}
+    def told(self) -> Any:
+        """Return what is `coded`, or its text alone."""
+        return self.coded() if self.text in SENTENCES else self.text
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a report that tell it."""
-        form = self.told()
-        fields = {"error_message": str(self)[:500], "error_code": ""}
+        form, fields = self.told(), {"error_message": str(self)[:500], "error_code": ""}
         if isinstance(form, dict) and len(json.dumps(form)) <= MAX_TOLD_BYTES:
             fields |= {f"error_{name}": value for name, value in form.items()}
         return fields
+
+
+def argument(value: object) -> Any:
+    """Return a number, a problem, the cause of an error, or else a text."""
+    if not isinstance(value, (Problem, int)):
+        value = error_text(value) if isinstance(value, Exception) else str(value)
+    cause = CAUSES.get(str(value))
+    return Problem(cause) if cause else value
 
 
 class BadKey(Problem):
@@ -285,10 +275,6 @@ class Unrenamed(Interrupted):
 
 class Gone(Interrupted):
     """The target took no file by this name, or used it up: it may install files."""
-
-
-class Unseen(Failed):
-    """The target does not tell whether it has a file, or how large that is."""
 
 
 class Unread(Failed):
@@ -360,9 +346,8 @@ def read_ini(path: str) -> dict[str, Any]:
     except (configparser.Error, UnicodeDecodeError, OSError) as error:
         raise Problem(f"{path}: cannot be read: {error}") from error
     settings = dict(ini[PROGRAM]) if ini.has_section(PROGRAM) else {}
-    for name in settings:
-        if name not in Settings.__dataclass_fields__:
-            raise Problem(f"{path}: unknown option {name}.")
+    if unknown := settings.keys() - Settings.__dataclass_fields__.keys():
+        raise Problem(f"{path}: unknown option {min(unknown)}.")
     return settings
 
 
@@ -522,7 +507,7 @@ def width(character: str) -> int:
 def fit(text: str, columns: int) -> str:
     """Return a text, cut and padded to so many columns of a terminal."""
     ends = list(itertools.accumulate(map(width, text)))
-    count = bisect.bisect_right(ends, columns)
+    count = sum(end <= columns for end in ends)
     return text[:count] + " " * (columns - (ends[count - 1] if count else 0))
 
 
@@ -558,6 +543,11 @@ class Item(NamedTuple):
     replace: bool = False  # whether it may replace another file on the target
 
 
+def read_item(facts: dict[str, Any]) -> Item:
+    needed = [facts[name] for name in Item._fields[:-1]]
+    return Item._make([*needed, facts.get("replace") is True])
+
+
 class Part(NamedTuple):
     """What the target has, or will have, of a file that is not complete."""
 
@@ -583,7 +573,7 @@ def disk_problems() -> Iterator[None]:
     except (OSError, sqlite3.OperationalError) as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:
             raise TargetOffline("other_client", name=PROGRAM) from error
-        raise TargetOffline("state_disk", why=error_text(error)) from error
+        raise TargetOffline("state_disk", why=error) from error
 
 
 class State:
@@ -608,8 +598,7 @@ class State:
         self.installs: set[str] = set()
         self._written: dict[str, str] = {}  # by path
         self.files = {n: Sent(*of) for n, of in self._read("-sent").items()}
-        damage = (KeyError, TypeError, AttributeError)  # or no file yet
-        with contextlib.suppress(*damage):
+        with contextlib.suppress(KeyError, TypeError, AttributeError):  # of no use
             facts = self._read()
             self.client, self.sent = str(facts["client"]), str(facts["sent"])
             self.parts = {name: read_part(name, facts) for name in facts["parts"]}
@@ -678,19 +667,13 @@ class State:
             self.parts[name] = Part(item.queue_item_id, version, part.is_direct, True)
         self.save()
 
-    def keep(self, item: Item) -> None:
-        """Note that what is left of an item's file stays, though it has ended."""
+    def change(self, items: Iterable[str], **facts: Any) -> None:
+        """Note of these items' parts: that they stay though the item has ended, which
+        has no `item` then, or that it ended while this client did not send it."""
         for name, part in self.begun().items():
-            if part.item == item.queue_item_id:
-                self.parts[name] = part._replace(item="")
-        self.save()
-
-    def stop_gone(self, items: Container[str]) -> None:
-        """Note that these items have ended while this client did not send them."""
-        for name, part in self.begun().items():
-            self.parts[name] = part._replace(
-                is_stopped=part.is_stopped or part.item in items
-            )
+            if part.item in items:
+                self.parts[name] = part._replace(**facts)
+                self.save()
 
     def drop_part(self, name: str) -> None:
         """Note that an unfinished file is not there any more."""
@@ -816,7 +799,7 @@ class Server:
             raise BadKey
         message = f"{self.address}{place} answers with status {status}."
         message = one_line(str(answer.get("message") or message))
-        if kind := {404: Missing, 405: Missing, 409: Cancelled}.get(status):
+        if kind := {404: Missing, 409: Cancelled}.get(status):
             raise kind(message)
         if is_final(status, answer):
             raise Failed(message)
@@ -836,29 +819,24 @@ class Server:
                 with self._connection.getresponse() as answer:
                     text = body_of(answer)
                 if answer.status == 400 and HTTPS_HINT.search(text):
-                    raise Problem(self._speaks("https"))
+                    raise ConnectionError(TLS_ALERT)
                 return answer.status, json_object(text)
             except NETWORK_ERRORS as error:
                 self._connection.close()
-                if getattr(error, "reason", "") in NO_TLS:
-                    raise Problem(self._speaks("http")) from error
-                if str(error).startswith(TLS_ALERT):
-                    raise Problem(self._speaks("https")) from error
                 if is_new or self._is_over:  # else an idle connection was closed
-                    why = error_text(error)
-                    raise ServerOffline(
-                        "host_silent", host=self.address, why=why
-                    ) from error
+                    raise self._unreachable(error) from error
 
-    def _speaks(self, scheme: str) -> str:
-        right = urllib.parse.urlunsplit(self._parts._replace(scheme=scheme))
-        return f"{self.address} is a server for {scheme}. Use {right}."
+    def _unreachable(self, error: Exception) -> ServerOffline:
+        """Return why nothing answers: the address may have the other scheme."""
+        is_plain = getattr(error, "reason", "") in NO_TLS
+        if not (is_plain or str(error).startswith(TLS_ALERT)):
+            return ServerOffline("host_silent", host=self.address, why=error)
+        parts = self._parts._replace(scheme="http" if is_plain else "https")
+        right = f"a server for {parts.scheme}. Use {urllib.parse.urlunsplit(parts)}."
+        return ServerOffline(f"{self.address} is {right}")
 
     def queue(
-        self,
-        client: str,
-        target: Problem | None = None,
-        unfinished: Iterable[str] = (),
+        self, client: str, target: Problem | None = None, unfinished: Iterable[str] = ()
     ) -> list[Item]:
         """Return the queue items to send, and tell the target's state, if known.
 
@@ -871,20 +849,13 @@ class Server:
             fields = target.fields()
             query |= {"target": str(target)[:200], "target_code": fields["error_code"]}
             query["target_arguments"] = json.dumps(fields.get("error_arguments", {}))
-        asked = ",".join(sorted(set(unfinished))[:MAX_ASKED])
-        query |= {"unfinished": asked} if asked else {}
-        path = f"{QUEUE_PATH}?{urllib.parse.urlencode(query)}"
+        if asked := ",".join(sorted(set(unfinished))[:MAX_ASKED]):
+            query["unfinished"] = asked
         try:
+            path = f"{QUEUE_PATH}?{urllib.parse.urlencode(query)}"
             answer = self.call("GET", path)
             self.gone = set(answer.get("gone") or ())
-            queue = answer.get("queue") or ()
-            needed = Item._fields[:-1]
-            return [
-                Item._make(
-                    [*(item[key] for key in needed), item.get("replace") is True]
-                )
-                for item in queue
-            ]
+            return [read_item(facts) for facts in answer.get("queue") or ()]
         except (KeyError, TypeError, Cancelled, Failed) as error:
             raise self._offline(f"No queue: {error!r}") from error
 
@@ -898,17 +869,16 @@ class Server:
         where it has none that a console can fetch, without the items of others."""
         ids = [item.queue_item_id for item in items]
         body = {"queue_item_ids": ids, "client": client}
-        return self._addresses("POST", "", "addresses", body)
+        return self._addresses("", "addresses", body)
 
     def served(self, client: str) -> dict[str, int]:
         """Return by item how many bytes were served of what the client has claimed."""
         query = f"?{urllib.parse.urlencode({'client': client})}"
-        return self._addresses("GET", query, "served")
+        return self._addresses(query, "served")
 
-    def _addresses(
-        self, method: str, query: str, field: str, body: Any = None
-    ) -> dict[str, Any]:
+    def _addresses(self, query: str, field: str, body: Any = None) -> dict[str, Any]:
         try:
+            method = "POST" if body else "GET"
             answer = self.call(method, f"{QUEUE_PATH}/addresses{query}", body)
             self.stale_after = float(answer.get("stale_after") or self.stale_after)
             return dict(answer[field])
@@ -996,9 +966,7 @@ class Progress:
         self.screen = screen
         self.size = size  # bytes, None where unknown
         self.name = ""
-        self.start = 0
-        self.done = 0
-        self.moved = 0
+        self.start = self.done = self.moved = 0
         self._began = time.monotonic()
         self._problem: Problem | None = None
         self._interrupts: set[Callable[[], None]] = set()
@@ -1025,9 +993,8 @@ class Progress:
             return f"100 %, waits for the target: {self.name}"
         speed = (self.done - self.start) / max(time.monotonic() - self._began, 0.001)
         left = duration_text(max((self.size or 0) - self.done, 0) / max(speed, 1))
-        share = (
-            f"{self.percent()} %, {left} left" if self.size else size_text(self.done)
-        )
+        share = f"{self.percent()} %, {left} left"
+        share = share if self.size else size_text(self.done)
         return f"{share}, {size_text(speed)}/s: {self.name}"
 
     def percent(self) -> int:
@@ -1066,6 +1033,18 @@ class Progress:
             self._interrupts.discard(interrupt)
 
 
+class Sending:
+    """A queue item while it is sent."""
+
+    part = ""  # what State calls its unfinished file on the target, if any
+    note: Problem | None = None  # that the item tells when it is sent
+
+    def __init__(self, item: Item, screen: Screen) -> None:
+        self.item = item
+        self.progress = Progress(screen, item.entry_size or None)
+        self.began = time.monotonic()
+
+
 @dataclasses.dataclass
 class Retry:
     """Attempts with pauses between them, each pause twice as long as the last.
@@ -1078,6 +1057,7 @@ class Retry:
     max_failures: float = math.inf
     say: Callable[[str], None] = lambda text: None
     first_pause: float = 0.5
+    kinds: tuple[type[Problem], ...] = (Offline, Interrupted)  # others are the end
     failures: int = 0
     pause: float = 0.0
 
@@ -1101,19 +1081,12 @@ class Retry:
         self.pause = min(2 * self.pause or self.first_pause, MAX_PAUSE_SECONDS)
         self.sleep(self.pause)
 
-    def call(
-        self,
-        function: Callable[[], Result],
-        kinds: tuple[type[Problem], ...] = (Offline, Interrupted),
-    ) -> Result:
-        """Return the function's result, of the first attempt that has one.
-
-        :param kinds: the problems after which there is another.
-        """
+    def call(self, function: Callable[[], Result]) -> Result:
+        """Return the function's result, of the first attempt that has one."""
         while True:
             try:
                 return function()
-            except kinds as problem:
+            except self.kinds as problem:
                 self.wait(problem)
 
 
@@ -1127,21 +1100,18 @@ MAX_SENT_NAMES = 1000  # that are kept without a look at what the target has
 SEAM_BYTES = 1024 * 1024  # that are compared at an end, and where a file was resumed
 
 
-class Download:
+class Download(Sending):
     """The file of a queue item, as the server gives it.
 
     `probe` sets the file's `name`, `size` in bytes (None where unknown), `validator`
     ("" where it has none) and `sha256` (None where unknown).
     """
 
-    def __init__(self, server: Server, item: Item, progress: Progress) -> None:
+    def __init__(self, server: Server, item: Item, screen: Screen) -> None:
+        super().__init__(item, screen)
         self.server = server
-        self.item = item
-        self.progress = progress
         self.url = f"{server.address}/api/download/{urllib.parse.quote(item.entry_id)}"
         self.name = ""
-        self.part = ""  # what State calls the unfinished file on the target, if any
-        self.note: Problem | None = None  # that the item tells when it is sent
         self.size: int | None = item.entry_size or None
         self.has_broken = False  # where the target is to get it once
         self.has_ranges = False
@@ -1151,7 +1121,8 @@ class Download:
 
     def retry(self, call: Callable[[], Result]) -> Result:
         """Return the result of a call to the server, repeated while it is offline."""
-        return Retry(self.progress.sleep, MAX_STALLS).call(call, (ServerOffline,))
+        retry = Retry(self.progress.sleep, MAX_STALLS, kinds=(ServerOffline,))
+        return retry.call(call)
 
     def probe(self) -> None:
         """Ask the server for the facts above.
@@ -1221,7 +1192,8 @@ class Download:
 
         :raises ServerOffline, BadKey, Failed: they cannot be downloaded now.
         """
-        headers = {"Range": f"bytes={start}-{stop - 1}", "If-Range": self.validator}
+        headers = {"Range": f"bytes={start}-{max(stop - 1, start)}"}
+        headers |= {"If-Range": self.validator} if stop else {}
         with self._open(headers) as response:
             self._check_version(response, start)
             with contextlib.suppress(*NETWORK_ERRORS):
@@ -1248,13 +1220,8 @@ class Download:
 
     def check_unchanged(self) -> str:
         """:raises Interrupted: the server has another version by now."""
-
-        def ask() -> None:
-            with self._open({"Range": "bytes=0-0"}) as response:
-                self._check_version(response, 0)
-
         if self.validator:
-            self.retry(ask)
+            self.retry(lambda: self.span(0, 0))
         return ""
 
     def _check_version(self, response: Response, start: int) -> None:
@@ -1304,8 +1271,7 @@ class Download:
             except NETWORK_ERRORS as error:
                 self.progress.check()
                 kind = ServerOffline if is_own else FileOffline
-                why = error_text(error)
-                raise kind("host_silent", host=parts.netloc, why=why) from error
+                raise kind("host_silent", host=parts.netloc, why=error) from error
             with response, self.progress.cancels(interrupt):
                 yield response
 
@@ -1338,12 +1304,8 @@ def check_accepted(response: Response, is_own: bool, host: str) -> None:
     if status == 401 and is_coded(answer):
         raise BadKey
     code = "file_gone" if status in (404, 410) else "file_refused"
-    problem = Failed(code, host=who, status=status)
-    raise (
-        problem
-        if not is_own or is_final(status, answer)
-        else Denied(code, **problem.of)
-    )
+    kind = Failed if not is_own or is_final(status, answer) else Denied
+    raise kind(code, host=who, status=status)
 
 
 def whole_size(response: Response) -> int | None:
@@ -1423,10 +1385,6 @@ class Target:
         :raises TargetOffline, Interrupted: another attempt may succeed.
         """
 
-    def take(self, sender: "Sender", items: Sequence[Item]) -> bool:
-        """Take what it can of the queue. Return False if there is nothing."""
-        return sender.send_first(items)
-
     def discard(self, part: str) -> None:
         """Remove what there is of a file that will not be completed."""
 
@@ -1435,6 +1393,7 @@ class Target:
 
 
 FREE, EQUAL, OURS = "free", "equal", "ours"  # what is where a file is to go
+UNSEEN = -(2**62)  # the bytes of a file of which the target does not tell
 
 
 def check_sent(download: Download) -> None:
@@ -1458,11 +1417,9 @@ class Storage(Target, abc.ABC):
 
     @abc.abstractmethod
     def size_of(self, name: str, expected: int = 0) -> int | None:
-        """Return the bytes of a file, None where it does not exist. A target that does
-        not count beyond 32 bits gives `expected` if it may be that.
-
-        :raises Unseen: it does not tell.
-        """
+        """Return the bytes of a file, None where it does not exist, UNSEEN where the
+        target does not tell. One that does not count beyond 32 bits gives `expected` if
+        it may be that."""
 
     @abc.abstractmethod
     def names(self) -> Iterable[str]:
@@ -1507,12 +1464,8 @@ class Storage(Target, abc.ABC):
     def _part_for(self, name: str, state: State) -> str:
         """Return what State calls the unfinished file: by its name, unless somebody
         else has a part there."""
-        if name in state.parts:
-            return name
-        with contextlib.suppress(Unseen):
-            if self.size_of(f"{name}.part") is None:
-                return name
-        return marked(name, state.client)
+        is_free = name in state.parts or self.size_of(f"{name}.part") is None
+        return name if is_free else marked(name, state.client)
 
     def _find(self, name: str, download: Download, state: State) -> str:
         """Return whether nothing of a name is there, or the same file, or one that may
@@ -1523,18 +1476,15 @@ class Storage(Target, abc.ABC):
         may_replace = self._may_replace(download)
         is_sent = state.sent == download.item.queue_item_id
         is_direct = state.part_name(name) == name
-        try:
-            size = self.size_of(name, download.size or 0)
-        except Unseen:
-            if may_replace or is_direct:
-                return OURS
-            raise
+        size = self.size_of(name, download.size or 0)
         if size is None:
             return FREE
-        if may_replace and not is_sent:
+        if may_replace and (size == UNSEEN or not is_sent):
             return OURS
-        if is_direct and self._is_begun(name, size, download):
+        if is_direct and (size == UNSEEN or self._is_begun(name, size, download)):
             return OURS
+        if size == UNSEEN:
+            raise Failed("file_unknown", name=name)
         return self._compare(name, size, download, state)
 
     def _may_replace(self, download: Download) -> bool:
@@ -1543,20 +1493,18 @@ class Storage(Target, abc.ABC):
     def _is_begun(self, name: str, size: int, download: Download) -> bool:
         """Return whether a file that is written by its own name has nothing of others
         in it."""
-        try:
-            return size < (download.size or math.inf) and self._matches(
-                name, size, download, is_end=True
-            )
-        except Unread:
-            return True
+        is_less = size < (download.size or math.inf)
+        with contextlib.suppress(Unread):
+            return is_less and self._matches(name, size, download, is_end=True)
+        return True
 
     def _compare(self, name: str, size: int, download: Download, state: State) -> str:
         """Return what `_find` does of a file that is there, by its size and ends."""
-        expected, is_same_size = download.ends(), size == download.size
-        try:
-            ends = self._ends(name, size, download.progress) if expected else ""
-        except Unread:
-            ends = ""
+        expected, is_same_size, ends = download.ends(), size == download.size, ""
+        with contextlib.suppress(Unread):
+            spans = end_spans(size) if expected else []
+            pieces = [self._piece(name, *span, download.progress) for span in spans]
+            ends = file_ends(size, pieces) if expected else ""
         if is_same_size and not ends:
             download.note = Failed("file_unread", name=name)
         if is_same_size and ends in ("", expected):
@@ -1565,24 +1513,13 @@ class Storage(Target, abc.ABC):
         is_own = sent and ends and ends == sent.ends
         if is_own or self._may_replace(download):
             return OURS
-        if (
-            state.part_name(name) == name
-        ):  # what this client began is not there any more
+        if state.part_name(name) == name:  # what this client began is not there
             state.drop_part(name)
         raise Failed("same_size_file" if is_same_size else "other_file", name=name)
 
-    def _ends(self, name: str, size: int, progress: Progress) -> str:
-        """Return what `file_ends` tells of a file on the target."""
-        spans = end_spans(size)
-        pieces = [self._piece(name, start, stop, progress) for start, stop in spans]
-        return file_ends(size, pieces)
-
     def _fill(self, part: str, download: Download, state: State) -> None:
         """Write what the part lacks. :raises Failed: it is not the file then."""
-        try:
-            size = self.size_of(part) or 0
-        except Unseen:
-            size = 0
+        size = max(self.size_of(part) or 0, 0)
         begun = state.parts.get(download.part)
         is_same = begun and begun.version == download.validator != ""
         start = self._resume_at(part, size, download) if is_same else 0
@@ -1658,25 +1595,19 @@ class Storage(Target, abc.ABC):
     def _check_written(self, part: str, download: Download) -> None:
         """:raises Failed: what the target has is not the file."""
         progress, sent = download.progress, download.digest
-        with contextlib.suppress(Unseen):
-            kept = self.size_of(part, progress.done)
-            if kept != progress.done:
-                is_gone = kept is None and self.lacks(part)
-                kind, sizes = (
-                    Gone if is_gone else Interrupted,
-                    (kept or 0, progress.done),
-                )
-                raise kind(self.lost, **kept_sizes(*sizes))
+        kept = self.size_of(part, progress.done)
+        if kept not in (progress.done, UNSEEN):
+            kind = Gone if kept is None and self.lacks(part) else Interrupted
+            raise kind(self.lost, **kept_sizes(kept or 0, progress.done))
         check_sent(download)
+        is_whole = True
         if self.settings.verify or (progress.start and download.sha256):
             copy = hashlib.sha256()
             for block in self.read(part, 0, progress):
                 copy.update(block)
             is_whole = copy.digest() == (download.sha256 or sent.digest())
-        else:
-            is_whole = not progress.start or self._matches(
-                part, progress.start, download
-            )
+        elif progress.start:
+            is_whole = self._matches(part, progress.start, download)
         if not is_whole:
             raise Failed("card_worn")
 
@@ -1789,8 +1720,7 @@ class Folder(Storage):
         try:
             (self.folder / part).unlink(missing_ok=True)
         except OSError as error:
-            why = error_text(error)
-            raise TargetOffline("card_refuses", path=self.folder, why=why) from error
+            raise TargetOffline("card_refuses", path=self.folder, why=error) from error
 
     def _problem(self, error: OSError, size: int) -> Problem:
         is_big = size >= FAT32_LIMIT_BYTES and error.errno == errno.EINVAL
@@ -1843,15 +1773,14 @@ class Listed(NamedTuple):
 
     name: str  # the whole line, where that cannot be read
     size: int  # bytes, negative where it cannot be read
-    is_folder: bool
+    is_folder: bool = False
 
 
 def read_listed(line: str) -> Listed:
     """Return what a line of a list tells."""
     match, is_folder = LIST_ROW.fullmatch(line), line.startswith("d")
-    if match:
-        return Listed(match["name"], int(match["size"]), is_folder)
-    return Listed(line, -1, is_folder)
+    name, size = (match["name"], int(match["size"])) if match else (line, -1)
+    return Listed(name, size, is_folder)
 
 
 class NoPassive(ConnectionError):
@@ -1988,18 +1917,6 @@ class Connection(ftplib.FTP):
         return host, port
 
 
-@contextlib.contextmanager
-def transfer_errors() -> Iterator[None]:
-    """:raises ConnectionError: in the place of a reply that a file, which the server
-    takes already, is refused for good: a process of vsftpd that is killed tells so."""
-    try:
-        yield
-    except ftplib.error_perm as error:
-        if FULL_REPLY.search(str(error)):
-            raise
-        raise ConnectionError(str(error)) from error
-
-
 class FTPDisk(Storage):
     """The FTP server of a console, or any other, with files on a disk."""
 
@@ -2069,10 +1986,8 @@ class FTPDisk(Storage):
 
     def _enter(self, folder: str) -> None:
         self._entered = folder
-        is_install = folder == f"/{INSTALL_FOLDER}"
-        with self._problems(
-            folder, "ftp_no_install" if is_install else "ftp_no_folder"
-        ):
+        kind = "install" if folder == f"/{INSTALL_FOLDER}" else "folder"
+        with self._problems(folder, f"ftp_no_{kind}"):
             self._change_to(folder)
 
     def _change_to(self, folder: str) -> None:
@@ -2110,23 +2025,25 @@ class FTPDisk(Storage):
             return ftp.listed()
 
     @contextlib.contextmanager
-    def _problems(self, name: str, code: str = "ftp_refuses") -> Iterator[None]:
+    def _problems(
+        self, name: str, code: str = "ftp_refuses", kind: type[Failed] = Failed
+    ) -> Iterator[None]:
         """Turn errors of the server into problems with the file of this name.
-        :param code: of a refusal."""
+        :param code: of a refusal, which is of this kind."""
         try:
             yield
         except FTP_ERRORS as error:
             reply = error_text(error, self.password)
             is_error = isinstance(error, ftplib.Error)
             if is_error and FULL_REPLY.search(str(error)):
-                raise Full("ftp_full", why=reply) from error
-            if isinstance(error, NoPassive):
-                raise Failed("ftp_no_passive", why=reply) from error
-            if isinstance(error, ftplib.error_perm):
-                raise Failed(code, name=name, why=reply) from error
-            if is_error and not str(error).startswith("425"):
-                raise Ended("ftp_ended", why=reply) from error
-            raise Interrupted("ftp_broke", why=reply) from error
+                kind, code = Full, "ftp_full"
+            elif isinstance(error, NoPassive):
+                kind, code = Failed, "ftp_no_passive"
+            elif not is_error or str(error).startswith("425"):
+                kind, code = Interrupted, "ftp_broke"
+            elif not isinstance(error, ftplib.error_perm):
+                kind, code = Ended, "ftp_ended"
+            raise kind(code, name=name, why=reply) from error
 
     def close(self) -> None:
         self._ftp.close()
@@ -2136,110 +2053,80 @@ class FTPDisk(Storage):
         self.connect()
         self._enter(self._entered)
 
-    def send(self, download: Download, state: State) -> None:
-        download.retry(download.probe)
-        self.connect()
-        try:
-            with self.calls(download.name, download.progress):
-                self._enter_for(download.name)
-                self.put(download, state)
-        except (Interrupted, Full) as problem:
-            if self._has_reached_limit(download, state):
-                raise Failed("card_fat32") from problem
-            raise
-
-    def _has_reached_limit(self, download: Download, state: State) -> bool:
-        """Return whether a part is as large as a file on a FAT32 card can be."""
-        least, limit = FAT32_LIMIT_BYTES - CHUNK_BYTES, FAT32_LIMIT_BYTES
-        if min(download.progress.done, (download.size or 0) - CHUNK_BYTES) < least:
-            return False
-        with contextlib.suppress(Problem, *FTP_ERRORS):
-            self._reconnect()
-            size = self.size_of(state.part_name(download.part), limit - 1)
-            return least <= (size or 0) < limit
-        return False
-
-    @abc.abstractmethod
-    def put(self, download: Download, state: State) -> None:
-        """Send a file once its folder is entered."""
-
     def names(self) -> Iterable[str]:
         with contextlib.suppress(ftplib.error_perm):
             return [file.name for file in self._ftp.listed()]
         return []
 
     def lacks(self, name: str) -> bool:
-        with contextlib.suppress(Unseen):
-            if self.size_of(name) is not None or self._listed_size(name) is not None:
-                return False
-        return not self._can_read(name)
+        sizes = (ask(name) for ask in (self.size_of, self._listed_size))
+        has_size = any(size not in (None, UNSEEN) for size in sizes)
+        return not (has_size or self._can_read(name))
 
     def _can_read(self, name: str) -> bool:
         """Return whether there is a file. kaiHEN lists none whose name is not ASCII."""
-        blocks = self._ftp.blocks(name)
-        try:
-            next(blocks, b"")
-        except ftplib.error_perm:
-            return False
-        blocks.close()
-        self._reconnect()
-        return True
+        with contextlib.suppress(Unread):
+            self._begin_to_read(name, 0)[1].close()
+            self._reconnect()
+            return True
+        return False
 
     def size_of(self, name: str, expected: int = 0) -> int | None:
         size = self._told_size(name)
-        if size is None or (size - expected) % SIZE_MODULUS == 0:
-            return size if size is None else expected
-        return size % SIZE_MODULUS if size < 0 else size
+        if size in (None, UNSEEN):
+            return size
+        is_expected = (size - expected) % SIZE_MODULUS == 0
+        return expected if is_expected else size % SIZE_MODULUS if size < 0 else size
 
     def _told_size(self, name: str) -> int | None:
         """Return the bytes of a file by SIZE, and by LIST where that tells nothing."""
         reply = ""
         try:
             reply = self._ftp.sendcmd(f"SIZE {name}")
-        except ftplib.error_perm as error:
-            if str(error).startswith("550"):
+        except (ftplib.error_perm, ftplib.error_temp) as error:
+            if str(error).startswith("550"):  # proftpd, for one, has others too
                 return None
-        except ftplib.error_temp:  # of proftpd, for one, where there is none
-            pass
         return number(reply[3:].strip()) or self._listed_size(name)
 
     def _listed_size(self, name: str) -> int | None:
-        """:raises Unseen: the list tells nothing that can be read."""
         try:
             files = [file for file in self._ftp.listed() if not file.is_folder]
-        except ftplib.error_perm as error:
-            raise Unseen("file_unknown", name=name) from error
+        except ftplib.error_perm:
+            return UNSEEN
         for file in files:
             if file.name.casefold() == name.casefold():
                 return file.size
         is_hidden = not name.isascii() and self._can_read(name)
-        if is_hidden or any(file.size < 0 for file in files):
-            raise Unseen("file_unknown", name=name)
-        return None
+        is_unread = any(file.size < 0 for file in files)
+        return UNSEEN if is_hidden or is_unread else None
 
     def write(self, name: str, download: Download) -> None:
         start = download.progress.start
         if 0 < start == download.size:
             return  # it has all bytes: an APPE of none would be in vain
-        with self._open(name, start) as data, transfer_errors():
+        with self._open(name, start) as data:
             for chunk in download.chunks():
                 try:
                     data.sendall(chunk)
-                except OSError:
-                    self._read_end(FTP_REASON_SECONDS)  # or raise why
+                except OSError:  # a server with a full card may give no reply
+                    silent = ftplib.error_temp(SENTENCES["timed_out"])
+                    self._read_end(FTP_REASON_SECONDS, silent)
                     raise
-        try:
-            with transfer_errors():
-                self._ftp.reply_within(self._finish_seconds)
-        except TimeoutError as error:
-            raise Unfinished("ftp_unfinished", name=download.name) from error
+        unfinished = Unfinished("ftp_unfinished", name=download.name)
+        self._read_end(self._finish_seconds, unfinished)
 
-    def _read_end(self, seconds: float) -> None:
-        """Wait for the reply to a transfer. A server with a full card may give none."""
+    def _read_end(self, seconds: float, silent: Exception) -> None:
+        """Wait for the reply to a transfer. What refuses a file for good, which the
+        server takes already, is a connection that broke: a process of vsftpd that is
+        killed tells so. :raises silent: there is no reply."""
         try:
             self._ftp.reply_within(seconds)
         except TimeoutError as error:
-            raise ftplib.error_temp(error_text(error)) from error
+            raise silent from error
+        except ftplib.error_perm as error:
+            if FULL_REPLY.search(str(error)):
+                raise
+            raise ConnectionError(str(error)) from error
 
     @contextlib.contextmanager
     def _open(self, name: str, start: int) -> Iterator[socket.socket]:
@@ -2278,15 +2165,13 @@ class FTPDisk(Storage):
             blocks = self._ftp.blocks(name, place)
             with contextlib.suppress(ftplib.error_perm):
                 return next(blocks, b""), blocks, start - place
-        self._reconnect()  # so that no REST is left for what comes next
+        if start:
+            self._reconnect()  # so that no REST is left for what comes next
         raise Unread("ftp_no_reading", name=name)
 
     def rename(self, part: str, name: str, replaces: bool) -> None:
-        try:
+        with self._problems(part, "ftp_no_rename", Unrenamed):
             self._ftp.sendcmd(f"RNFR {part}")
-        except ftplib.error_perm as error:
-            reply = error_text(error, self.password)
-            raise Unrenamed("ftp_no_rename", why=reply) from error
         try:
             reply = self._ftp.voidcmd(f"RNTO {name}")
         except ftplib.error_perm as error:
@@ -2298,10 +2183,9 @@ class FTPDisk(Storage):
 
     def _check_renamed(self, part: str, reply: str) -> None:
         """:raises Unrenamed: the console has said yes, and the part is there still."""
-        with contextlib.suppress(Unseen):
-            if self.size_of(part) is not None:
-                why = error_text(ftplib.error_reply(reply), self.password)
-                raise Unrenamed("ftp_no_rename", why=why)
+        if self.size_of(part) not in (None, UNSEEN):
+            why = error_text(ftplib.error_reply(reply), self.password)
+            raise Unrenamed("ftp_no_rename", why=why)
 
     def discard(self, part: str) -> None:
         try:
@@ -2323,7 +2207,31 @@ class FTP(FTPDisk):
 
     start = "ftp://"
 
-    def put(self, download: Download, state: State) -> None:
+    def send(self, download: Download, state: State) -> None:
+        download.retry(download.probe)
+        self.connect()
+        try:
+            with self.calls(download.name, download.progress):
+                self._enter_for(download.name)
+                self._put(download, state)
+        except (Interrupted, Full) as problem:
+            if self._has_reached_limit(download, state):
+                raise Failed("card_fat32") from problem
+            raise
+
+    def _has_reached_limit(self, download: Download, state: State) -> bool:
+        """Return whether a part is as large as a file on a FAT32 card can be."""
+        least, limit = FAT32_LIMIT_BYTES - CHUNK_BYTES, FAT32_LIMIT_BYTES
+        if min(download.progress.done, (download.size or 0) - CHUNK_BYTES) < least:
+            return False
+        with contextlib.suppress(Problem, *FTP_ERRORS):
+            self._reconnect()
+            size = self.size_of(state.part_name(download.part), limit - 1)
+            return least <= (size or 0) < limit
+        return False
+
+    def _put(self, download: Download, state: State) -> None:
+        """Send a file once its folder is entered."""
         place, name = f"{self.host}:{self.port}{self._entered}", download.name
         has_all = self._exists(secrets.token_hex(8))
         if place in state.installs and not self.lacks(name):
@@ -2460,17 +2368,14 @@ class LAN(Target):
             if self._sock is None:
                 self._sock = connect(self.host, self.port, TIMEOUT_SECONDS)
         except OSError as error:
-            where, why = f"{self.host}:{self.port}", error_text(error)
-            raise TargetOffline("lan_silent", address=where, why=why) from error
+            where = f"{self.host}:{self.port}"
+            raise TargetOffline("lan_silent", address=where, why=error) from error
         return READY
 
     def close(self) -> None:
         if self._sock:
             self._sock.close()
         self._sock = None
-
-    def take(self, sender: "Sender", items: Sequence[Item]) -> bool:
-        return sender.offer_all(self, items)
 
     def push(self, addresses: Sequence[str]) -> None:
         """Give the console all addresses, after `check_ready`."""
@@ -2480,7 +2385,7 @@ class LAN(Target):
         try:
             self._sock.sendall(struct.pack(">I", len(text)) + text)
         except OSError as error:
-            raise TargetOffline("lan_broke", why=error_text(error)) from error
+            raise TargetOffline("lan_broke", why=error) from error
 
     def is_connected(self) -> bool:
         return self._sock is not None
@@ -2554,15 +2459,7 @@ DISK_CODES = {errno.ENOENT: "disk_away", errno.ENOSPC: "disk_full"}
 ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, OSError, ValueError)
 
 
-class SaveFile(NamedTuple):
-    """A file or a folder on the console."""
-
-    path: str
-    size: int  # bytes, negative where it cannot be read, which is noted already
-    is_folder: bool = False
-
-
-Files = Sequence[SaveFile]
+Files = Sequence[Listed]  # whose names are paths, and whose sizes, if negative, noted
 
 
 class ZipFolder(io.FileIO):
@@ -2597,7 +2494,7 @@ class Saves:
     """
 
     def __init__(
-        self, target: FTP, pace: "ToldPace", folder: str, keep_free: float, state: str
+        self, target: FTP, pace: "Pace", folder: str, keep_free: float, state: str
     ) -> None:
         self.target, self.pace = target, pace
         self.folder, self.keep_free = pathlib.Path(folder), keep_free
@@ -2628,7 +2525,7 @@ class Saves:
         for title in itertools.chain.from_iterable(map(self._list, SAVES_FOLDERS)):
             for path, files in self._backups(title):
                 with self._going_on(path):
-                    self._copy(title.path, path, files)
+                    self._copy(title.name, path, files)
 
     def remove_parts(self) -> None:
         """Remove those of a process that was killed, also where the device had another
@@ -2682,9 +2579,9 @@ class Saves:
 
     # What is on the console
 
-    def _list(self, folder: str) -> list[SaveFile]:
+    def _list(self, folder: str) -> list[Listed]:
         """Return what a folder has, [] where it does not exist."""
-        files = [SaveFile(f"{folder}/", -1)]
+        files = [Listed(f"{folder}/", -1)]
         with self._going_on(folder):
             if folder.count("/") >= MAX_SAVE_DEPTH:
                 raise Failed("saves_many")
@@ -2694,42 +2591,42 @@ class Saves:
         if self._names > MAX_SAVE_NAMES:
             raise Problem("saves_many")
         unused = ("/.", "/..", UNUSED_SAVES)
-        return [file for file in files if not file.path.endswith(unused)]
+        return [file for file in files if not file.name.endswith(unused)]
 
-    def _file(self, folder: str, file: Listed) -> SaveFile:
+    def _file(self, folder: str, file: Listed) -> Listed:
         if file.size >= 0 and SAVE_NAME.fullmatch(file.name):
-            return SaveFile(f"{folder}/{file.name}", file.size, file.is_folder)
+            return file._replace(name=f"{folder}/{file.name}")
         self._note(f"{folder}/{file.name}", Failed("save_name"))
-        return SaveFile(f"{folder}/", -1)
+        return Listed(f"{folder}/", -1)
 
-    def _tree(self, file: SaveFile) -> list[SaveFile]:
+    def _tree(self, file: Listed) -> list[Listed]:
         """Return the files below a folder, or a file itself."""
         if not file.is_folder:
             return [file]
-        return [below for each in self._list(file.path) for below in self._tree(each)]
+        return [below for each in self._list(file.name) for below in self._tree(each)]
 
-    def _backups(self, title: SaveFile) -> Iterator[tuple[str, Files]]:
+    def _backups(self, title: Listed) -> Iterator[tuple[str, Files]]:
         """Yield the path and the files of each backup: a zip file is one, and so is a
         folder in that of a title if it has none."""
 
-        def names_of(file: SaveFile) -> list[str]:
-            return file.path.split("/")[: title.path.count("/") + 2]
+        def names_of(file: Listed) -> list[str]:
+            return file.name.split("/")[: title.name.count("/") + 2]
 
         for names, group in itertools.groupby(sorted({*self._tree(title)}), names_of):
             files, path = [*group], "/".join(names)
-            zips = [file for file in files if file.path.lower().endswith(".zip")]
-            yield from ((file.path, [file]) for file in zips)
-            if not zips and path != files[0].path:
+            zips = [file for file in files if file.name.lower().endswith(".zip")]
+            yield from ((file.name, [file]) for file in zips)
+            if not zips and path != files[0].name:
                 yield path, files
 
     def _version(self, files: Files) -> str:
         """Return what changes where a backup is written again: paths, sizes, and the
         times of two files, since each costs a call, to the minute, since some programs
         tell no seconds."""
-        texts = [f"{file.path} {file.size}" for file in files]
+        texts = [f"{file.name} {file.size}" for file in files]
         for file in dict.fromkeys((files[0], files[-1])):
-            with self._calls(file.path) as ftp, contextlib.suppress(ftplib.error_perm):
-                texts.append(ftp.sendcmd(f"MDTM {file.path}")[4:16])
+            with self._calls(file.name) as ftp, contextlib.suppress(ftplib.error_perm):
+                texts.append(ftp.sendcmd(f"MDTM {file.name}")[4:16])
         return "\n".join(texts)
 
     # What is copied
@@ -2768,7 +2665,7 @@ class Saves:
         """Write a backup to a new file, and return whether it is whole."""
         self._received = 0
         with open(part, "wb", 4 * CHUNK_BYTES, opener=write_through) as out:
-            if files[0].path == path:
+            if files[0].name == path:
                 out.writelines(self._blocks(files[0]))
             else:
                 self._pack(path, files, out)
@@ -2782,16 +2679,16 @@ class Saves:
     def _pack(self, path: str, files: Files, out: IO[bytes]) -> None:
         with zipfile.ZipFile(out, "w") as packed:
             for file in files:
-                info = zipfile.ZipInfo(file.path.removeprefix(f"{path}/"))
+                info = zipfile.ZipInfo(file.name.removeprefix(f"{path}/"))
                 info.file_size = file.size
                 with packed.open(info, "w") as part:
                     part.writelines(self._blocks(file))
 
-    def _blocks(self, file: SaveFile) -> Blocks:
+    def _blocks(self, file: Listed) -> Blocks:
         """Yield what a file has, until that is more than its size."""
         left = file.size
-        with self._calls(file.path) as ftp:
-            with contextlib.closing(ftp.blocks(file.path)) as blocks:
+        with self._calls(file.name) as ftp:
+            with contextlib.closing(ftp.blocks(file.name)) as blocks:
                 while left >= 0 and (block := next(blocks, b"")):
                     left -= len(block)
                     self._received += len(block)
@@ -2799,108 +2696,11 @@ class Saves:
             self._progress.check()
 
 
-# Transfers --------------------------------------------------------------------
-# The copy of one queue item's file. A thread reports its progress meanwhile.
-
-MAX_ATTEMPTS = 3  # that get no further, before an item has failed
-MAX_SILENCES = 5  # attempts to reach a target, before its items wait
-
-
-class Transfer:
-    """:param failures: attempts that have got no further before, as far as this
-    client knows."""
-
-    def __init__(
-        self,
-        server: Server,
-        item: Item,
-        target: Target,
-        state: State,
-        screen: Screen,
-        failures: int = 0,
-    ) -> None:
-        self.item = item
-        self.target = target
-        self.state = state
-        self.failures = failures
-        self.progress = Progress(screen, item.entry_size or None)
-        self.download = Download(server, item, self.progress)
-        self._retry = Retry(self.progress.sleep, MAX_SILENCES)
-        self._furthest, self._version = 0, ""  # where an attempt began, and at what
-        self._over = threading.Event()
-        self._reporter = Server(server.address, server.key)
-        self._reporting = threading.Lock()  # held to report, in the order of numbers
-
-    def run(self) -> None:
-        """:raises TargetOffline, Failed, Cancelled, BadKey: the file is not there."""
-        thread = threading.Thread(target=self._report, name="reporter")
-        thread.start()
-        try:
-            self._retry.call(self._attempt)
-        finally:
-            self._over.set()
-            thread.join(REPORT_SECONDS)  # a late report would take the item back
-            self._reporter.interrupt()
-            thread.join()
-            self._reporter.close()
-
-    def _attempt(self) -> None:
-        try:
-            self.target.send(self.download, self.state)
-        except Problem as problem:
-            self.target.close()
-            self.progress.check()  # cancelling causes other problems
-            is_attempt = isinstance(problem, (Interrupted, Unfinished))
-            if is_attempt and not isinstance(problem, Denied):
-                self._retry.reset()  # the target answers
-                self._count(problem)
-            raise
-
-    def _count(self, problem: Problem) -> None:
-        """Count an attempt that has failed: those before it got further if it began at
-        a later byte than any of them.
-
-        :raises Failed: it was the third in a row that has got no further.
-        """
-        start, version = self.progress.start, self.download.validator
-        furthest = self._furthest if version == self._version else 0
-        self.failures = 0 if start > furthest else self.failures + 1
-        self._furthest, self._version = max(start, furthest), version
-        if max(self.failures, self._tell(problem)) >= MAX_ATTEMPTS:
-            kind = Full if isinstance(problem, Full) else Failed
-            raise kind("gave_up", why=problem, count=MAX_ATTEMPTS)
-
-    def _tell(self, problem: Problem) -> int:
-        """Report why the item is tried again. Return how many attempts have got no
-        further, as the server counts them, over all clients; 0 if unknown."""
-        fields = {"status": "processing", "bytes_kept": self.progress.start}
-        fields |= {**problem.fields(), **self.progress.figures()}
-        with contextlib.suppress(ServerOffline), self._reporting:
-            answer = self._reporter.report(self.item, self.state.client, **fields)
-            return number(str(answer.get("attempts", ""))) or 0
-        return 0
-
-    def _report(self) -> None:
-        """Report the progress until the transfer is over. This runs in the thread."""
-        progress, moved, since = self.progress, 0, time.monotonic()
-        while not self._over.wait(REPORT_SECONDS):
-            now, new = time.monotonic(), progress.moved - moved
-            fields = progress.figures() | {"transfer_speed": int(new / (now - since))}
-            moved, since = moved + new, now
-            try:
-                with self._reporting:
-                    self._reporter.report(self.item, self.state.client, **fields)
-            except ServerOffline:
-                continue  # the next report brings it up to date
-            except Problem as problem:
-                progress.cancel(problem)
-                return
-
-
 # Reports ----------------------------------------------------------------------
 # What the client does between items: it watches its target, and reports how each ended.
 
 MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
+NOTHING_KEPT = {"progress_percent": 0, "bytes_transferred": 0}
 UNDO_SECONDS = 30.0  # for which cancelling can be undone; the page offers it for 10
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 INSTALLED_SECONDS = 600.0  # between two looks at what is on a console
@@ -2911,38 +2711,31 @@ CONSOLE_PART = re.compile(r"\[([0-9A-F]{16})\]\[v([0-9]{1,10})\]\[[A-Z]+\]\.nsp$
 
 
 class Pace:
-    """How often a sender looks at its queue and at its target."""
+    """How often a sender looks at its queue and at its target.
 
-    check_seconds = CHECK_SECONDS  # between two looks at the target
+    :param is_told: whether its server runs the client. That tells when somebody waits
+        for this target, and for how many seconds to look often; else the client looks
+        once a minute, whatever the sender wants.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, is_told: bool = False) -> None:
         self.idle = Progress(Screen())  # of what ends when the server tells something
-
-    def wait(self, wanted: float) -> None:
-        """Wait for the next look: as many seconds as the sender wants."""
-        time.sleep(wanted)
-
-
-class ToldPace(Pace):
-    """That of a client which its server runs. The server tells when somebody waits for
-    this target, and for how many seconds to look often; else it looks once a minute,
-    whatever the sender wants."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told = threading.Event()
+        self._is_told, self._told = is_told, threading.Event()
         self._often_until = -math.inf
 
-    @property
-    def check_seconds(self) -> float:  # type: ignore[override]
+    def check_seconds(self) -> float:
+        """Return the time between two looks at the target."""
         is_often = time.monotonic() < self._often_until
         return POLL_SECONDS if is_often else CHECK_SECONDS
 
     def wait(self, wanted: float) -> None:
-        """Wait for the next look: until the server tells something, or it is due."""
-        self._told.wait(self.check_seconds)
+        """Wait for the next look: as many seconds as the sender wants, or until the
+        server tells something, or it is due."""
+        if not self._is_told:
+            return time.sleep(wanted)  # Ctrl-C ends it, on Windows too
+        self._told.wait(self.check_seconds())
         self.idle = Progress(Screen())
-        self._told.clear()
+        return self._told.clear()
 
     def tell(self, seconds: float) -> None:
         self._often_until = max(self._often_until, time.monotonic() + seconds)
@@ -3018,7 +2811,7 @@ class Watch:
         :param after: what ends a problem, so that the attempt after it, which meets the
             same one, repeats the line.
         """
-        is_due = time.monotonic() >= self._checked + self.pace.check_seconds
+        is_due = time.monotonic() >= self._checked + self.pace.check_seconds()
         if not (self.target.is_watched and is_due):
             return
         before = self.readiness
@@ -3071,7 +2864,7 @@ class Watch:
         self._stopped_at[name] = time.monotonic()
         self.state.stop(item, name)
 
-    def remove_stopped(self, after: float = 0, undone: Container[str] = ()) -> bool:
+    def remove_stopped(self, after: float = 0, undone: Iterable[str] = ()) -> bool:
         """Remove from the target what it has of files that were cancelled so many
         seconds ago, and return whether there was any.
 
@@ -3128,53 +2921,43 @@ class Reports:
         except Cancelled:
             pass
         except Failed as problem:
-            self.fail(item, "", problem)
+            self.fail(Sending(item, self.screen), problem)
         return False
 
-    def stop(
-        self, item: Item, name: str, why: Cancelled, progress: Progress | None = None
-    ) -> None:
+    def stop(self, sending: Sending, why: Cancelled) -> None:
         """End an item that was cancelled. What the target has of it stays for now."""
-        self.watch.stop(item, name)
-        self._report_at_last(item, release=True, **self._kept(progress))
+        item = sending.item
+        self.watch.stop(item, sending.part)
+        self._report_at_last(item, release=True, **self._kept(sending))
         self.screen.say(f"{item.entry_name}: stopped: {why}")
         self._run_command(item, "failed")
 
-    def complete(
-        self,
-        item: Item,
-        name: str,
-        size: int,
-        began: float,
-        note: Problem | None = None,
-    ) -> None:
+    def complete(self, sending: Sending) -> None:
+        progress, note, now = sending.progress, sending.note, time.monotonic()
+        size = progress.size or progress.done
         fields: dict[str, Any] = {"progress_percent": 100, "bytes_transferred": size}
-        took = duration_text(time.monotonic() - began)
-        text = f"sent, {size_text(size)} in {took}."
-        if note:
-            text, fields = str(note), {**fields, **note.fields()}
-        self._end(item, name, text, status="completed", **fields)
+        took = duration_text(now - (sending.began or now))
+        text = str(note or f"sent, {size_text(size)} in {took}.")
+        fields |= note.fields() if note else {}
+        self._end(sending.item, sending.part, text, status="completed", **fields)
 
-    def fail(self, item: Item, name: str, problem: Problem) -> None:
-        """:param name: of the file on the target, "" if it has none."""
+    def fail(self, sending: Sending, problem: Problem) -> None:
         self.failures += 1
+        item, name = sending.item, sending.part
         has_part = name in self.state.begun()
         is_left = has_part and not self.watch.discard(name)
         fields = {"status": "failed", **problem.fields()}
-        if has_part and not is_left:
-            fields |= Progress(self.screen).figures()
+        fields |= NOTHING_KEPT if has_part and not is_left else {}
         self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
         if is_left:  # it may be damaged: it is removed, once the target is back
             self.state.stop(item, name, is_damaged=True)
 
-    def _end(
-        self, item: Item, name: str, text: str, status: str, **fields: Any
-    ) -> None:
+    def _end(self, item: Item, name: str, text: str, **fields: Any) -> None:
         """Report how the item ended, and go on to the next."""
-        self._report_at_last(item, status=status, **fields)
+        self._report_at_last(item, **fields)
         self.state.forget(name)
         self.screen.say(f"{item.entry_name}: {text}")
-        self._run_command(item, status)
+        self._run_command(item, fields["status"])
 
     def _report_at_last(self, item: Item, **fields: Any) -> None:
         """Report on an item, as soon as the server can be reached."""
@@ -3185,22 +2968,19 @@ class Reports:
 
         Retry(time.sleep, say=self.screen.say).call(report)
 
-    def _kept(self, progress: Progress | None) -> dict[str, int]:
+    def _kept(self, sending: Sending) -> dict[str, int]:
         """Return how much of a file stays on a target, which can be read back then."""
-        kept = progress if self.target.reads_back else None
-        return (kept or Progress(self.screen)).figures()
+        return sending.progress.figures() if self.target.reads_back else NOTHING_KEPT
 
-    def release(
-        self, item: Item, why: TargetOffline, progress: Progress | None = None
-    ) -> None:
+    def release(self, sending: Sending, why: Problem) -> None:
         """Put the item back into the queue: until then it counts as being sent."""
-        fields = {**self._kept(progress), **why.fields()}
-        self._report_at_last(item, release=True, **fields)
-        self.screen.say(f"{item.entry_name}: put back into the queue: {why}")
+        fields = {**self._kept(sending), **why.fields()}
+        self._report_at_last(sending.item, release=True, **fields)
+        self.screen.say(f"{sending.item.entry_name}: put back into the queue: {why}")
 
-    def release_now(self, item: Item, progress: Progress | None = None) -> None:
+    def release_now(self, sending: Sending) -> None:
         """Put the item back when the program ends. The server does so after a while."""
-        kept = self._kept(progress)
+        item, kept = sending.item, self._kept(sending)
         with contextlib.suppress(Problem):
             self.server.report(item, self.state.client, release=True, **kept)
             self.screen.say(f"{item.entry_name}: put back into the queue.")
@@ -3221,6 +3001,115 @@ class Reports:
             self.screen.say(f"--on-done: {error}")
 
 
+# Transfers --------------------------------------------------------------------
+# The copy of one queue item's file. A thread reports its progress meanwhile.
+
+MAX_ATTEMPTS = 3  # that get no further, before an item has failed
+MAX_SILENCES = 5  # attempts to reach a target, before its items wait
+MIN_DENIED_SECONDS = 600.0  # for which a file is denied, before its item has failed
+
+
+@dataclasses.dataclass
+class Attempts:
+    """What this client knows of its attempts at an item, while that is in the queue."""
+
+    failures: int = 0  # in a row that have got no further
+    furthest: int = 0  # the byte at which one of them began
+    version: str = ""  # of the file then
+    denials: list[float] = dataclasses.field(default_factory=list)  # time.monotonic()
+
+    def fail(self, start: int, version: str) -> int:
+        """Count an attempt that has failed, and return how many have got no further:
+        those before it did if it began at a later byte than any of them."""
+        furthest = self.furthest if version == self.version else 0
+        self.failures = 1 if start > furthest else self.failures + 1
+        self.furthest, self.version = max(start, furthest), version
+        return self.failures
+
+    def deny(self) -> int:
+        """Count that the file was denied. Return how often it was, 0 if that may pass
+        still."""
+        times = self.denials = [*self.denials, time.monotonic()]
+        is_over = times[-1] - times[0] >= MIN_DENIED_SECONDS
+        return len(times) if is_over and len(times) >= MAX_ATTEMPTS else 0
+
+
+class Transfer:
+    def __init__(
+        self, reports: Reports, download: Download, attempts: Attempts
+    ) -> None:
+        self.target, self.state = reports.target, reports.state
+        self.download, self.progress = download, download.progress
+        self.attempts = attempts
+        self._retry = Retry(self.progress.sleep, MAX_SILENCES)
+        self._over = threading.Event()
+        self._reporter = Server(reports.server.address, reports.server.key)
+        self._reporting = threading.Lock()  # held to report, in the order of numbers
+
+    def run(self) -> None:
+        """:raises TargetOffline, Failed, Cancelled, BadKey: the file is not there."""
+        thread = threading.Thread(target=self._report_on, name="reporter")
+        thread.start()
+        try:
+            self._retry.call(self._attempt)
+        finally:
+            self._over.set()
+            thread.join(REPORT_SECONDS)  # a late report would take the item back
+            self._reporter.interrupt()
+            thread.join()
+            self._reporter.close()
+
+    def _attempt(self) -> None:
+        try:
+            self.target.send(self.download, self.state)
+        except Problem as problem:
+            self.target.close()
+            self.progress.check()  # cancelling causes other problems
+            is_attempt = isinstance(problem, (Interrupted, Unfinished))
+            if is_attempt and not isinstance(problem, Denied):
+                self._retry.reset()  # the target answers
+                self._count(problem)
+            raise
+
+    def _count(self, problem: Problem) -> None:
+        """Count an attempt that has failed.
+
+        :raises Failed: it was the third in a row that has got no further.
+        """
+        count = self.attempts.fail(self.progress.start, self.download.validator)
+        if max(count, self._tell(problem)) >= MAX_ATTEMPTS:
+            kind = Full if isinstance(problem, Full) else Failed
+            raise kind("gave_up", why=problem, count=MAX_ATTEMPTS)
+
+    def _tell(self, problem: Problem) -> int:
+        """Report why the item is tried again. Return how many attempts have got no
+        further, as the server counts them, over all clients; 0 if unknown."""
+        fields = {"status": "processing", "bytes_kept": self.progress.start}
+        with contextlib.suppress(ServerOffline):
+            answer = self._report(**fields, **problem.fields())
+            return number(str(answer.get("attempts"))) or 0
+        return 0
+
+    def _report(self, **fields: Any) -> dict[str, Any]:
+        item, fields = self.download.item, {**self.progress.figures(), **fields}
+        with self._reporting:
+            return self._reporter.report(item, self.state.client, **fields)
+
+    def _report_on(self) -> None:
+        """Report the progress until the transfer is over. This runs in the thread."""
+        progress, moved, since = self.progress, 0, time.monotonic()
+        while not self._over.wait(REPORT_SECONDS):
+            now, new = time.monotonic(), progress.moved - moved
+            speed, moved, since = int(new / (now - since)), moved + new, now
+            try:
+                self._report(transfer_speed=speed)
+            except ServerOffline:
+                continue  # the next report brings it up to date
+            except Problem as problem:
+                progress.cancel(problem)
+                break
+
+
 # Offers -----------------------------------------------------------------------
 # The files that a network installer has in its list. It fetches them from the server:
 # how far it is can be told by the bytes that the server has served alone.
@@ -3234,14 +3123,13 @@ MAX_ORPHAN_SECONDS = 10.0  # the same, without the connection that tells its end
 MIN_SHARE = 0.98  # of the bytes; installers skip some that they do not need
 
 
-class Offered:
-    """A file in the list."""
+class Offered(Sending):
+    """A file in the list. It `began` when its first byte was served, 0: none was."""
 
     def __init__(self, item: Item, screen: Screen) -> None:
-        self.item = item
-        self.progress = Progress(screen)
+        super().__init__(item, screen)
         self.progress.begin(item.entry_name, 0, item.entry_size)
-        self.began = 0.0  # when its first byte was served, 0 if none was
+        self.began = 0.0
         self.reported = time.monotonic()
         self._served = 0  # bytes, by the last answer of the server
         self._reported = 0  # bytes
@@ -3273,9 +3161,6 @@ class Offered:
         return {"status": "processing", **fields}
 
 
-Ending = tuple[Offered, Problem | None]  # why it was not sent
-
-
 class Offers:
     """The lists that an installer gets, one after another."""
 
@@ -3295,12 +3180,10 @@ class Offers:
         with contextlib.closing(target):
             self.reports.watch.check()
             addresses = self.server.offer(items[:MAX_OFFERED], self.client)
-            mine = [item for item in items if item.queue_item_id in addresses]
+            self._add([item for item in items if item.queue_item_id in addresses])
             try:
-                self._add([item for item in mine if addresses[item.queue_item_id]])
-                for item in mine:
-                    if item.queue_item_id not in self.files:
-                        self.reports.fail(item, "", Failed("lan_no_file"))
+                for item in [item for item in self.files if not addresses[item]]:
+                    self._end(item, Failed("lan_no_file"))
                 if self.files:
                     self._follow(target, filter(None, addresses.values()))
             finally:
@@ -3316,13 +3199,11 @@ class Offers:
         served = self.server.served(self.client)
         if any(served.values()):
             self._add([item for item in items if item.queue_item_id in served])
-            self.reports.screen.say(
-                "Waiting for the console to finish what it has begun."
-            )
-        for file, problem in self.follow(target):
-            self._end(file, problem)
-        for file, problem in self.rest():
-            self._end(file, problem and TargetOffline(problem.text, **problem.of))
+            text = "Waiting for the console to finish what it has begun."
+            self.reports.screen.say(text)
+        self._wait(target)
+        for item, problem in self._rest():
+            self._end(item, problem and TargetOffline(problem.text, **problem.of))
         self._has_asked = True
         return True
 
@@ -3333,75 +3214,74 @@ class Offers:
     def _follow(self, target: LAN, addresses: Iterable[str]) -> None:
         self.reports.screen.say(f"Offered to the console: {len(self.files)}.")
         target.push(list(addresses))
-        for file, problem in itertools.chain(self.follow(target), self.rest()):
-            self._end(file, problem)
+        self._wait(target)
+        for item, problem in self._rest():
+            self._end(item, problem)
         if not self.has_begun:
             raise TargetOffline("lan_idle")
 
     def _leave(self) -> None:
         """Put back what the console has not fetched whole, when the program ends. The
         next run asks for the rest."""
-        for file, problem in self.rest():
+        for item, problem in self._rest():
             if problem:
-                self.reports.release_now(file.item)
+                self.reports.release_now(self.files[item])
 
-    def _end(self, file: Offered, problem: Problem | None) -> None:
-        item, done = file.item, file.progress.done
+    def _end(self, item: str, problem: Problem | None) -> None:
+        file = self.files.pop(item)
         if problem is None:
-            self.reports.complete(item, "", done, file.began or time.monotonic())
+            self.reports.complete(file)
         elif isinstance(problem, TargetOffline):
-            self.reports.release(item, problem)
+            self.reports.release(file, problem)
         elif isinstance(problem, Cancelled):
-            self.reports.stop(item, "", problem)
+            self.reports.stop(file, problem)
         else:
-            self.reports.fail(item, "", problem)
+            self.reports.fail(file, problem)
 
-    def follow(self, target: LAN) -> Iterator[Ending]:
-        """Yield files as they end, until the console does."""
+    def _wait(self, target: LAN) -> None:
+        """End files as the console fetches them, until it ends."""
         active = time.monotonic()
         while self.files and not target.has_ended(SERVED_POLL_SECONDS):
             with contextlib.suppress(ServerOffline):  # it will be back
-                before = self._moved()
-                yield from self.count()
-                yield from self._report()
-                active = active if self._moved() == before else time.monotonic()
+                has_moved = self._count()
+                self._report()
+                active = time.monotonic() if has_moved else active
             limit = MAX_QUIET_SECONDS if self.has_begun else MAX_CHOICE_SECONDS
             limit = limit if target.is_connected() else MAX_ORPHAN_SECONDS
             if time.monotonic() > active + limit:
                 break
         for pause in (0.0, SERVED_POLL_SECONDS):  # the last bytes may be counted late
             time.sleep(pause)
-            yield from Retry(time.sleep).call(lambda: list(self.count()))
+            Retry(time.sleep, kinds=(ServerOffline,)).call(self._count)
 
-    def _moved(self) -> int:
-        return sum(file.progress.done for file in self.files.values())
-
-    def count(self) -> Iterator[Ending]:
-        """Ask the server how much it has served. Yield what was cancelled, and what
-        was fetched whole before another file: until then it may be read again."""
+    def _count(self) -> bool:
+        """Ask the server how much it has served, and return whether that is more. End
+        what was cancelled, and what was fetched whole before another file: until then
+        it may be read again."""
         served = self.server.served(self.client)
         for item in self.files.keys() - served.keys():
-            yield self.files.pop(item), Cancelled("It was cancelled.")
-        for item, file in self.files.items():
-            self.has_begun |= file.count(served[item])
+            self._end(item, Cancelled("It was cancelled."))
+        moved = [file.count(served[item]) for item, file in self.files.items()]
+        self.has_begun |= any(moved)
         begun = [item for item, file in self.files.items() if file.began]
         begun.sort(key=lambda item: self.files[item].began)
         for item in begun[:-1]:
             if self.files[item].is_whole():
-                yield self.files.pop(item), None
+                self._end(item, None)
+        return any(moved)
 
-    def _report(self) -> Iterator[Ending]:
+    def _report(self) -> None:
         claim_seconds = min(CLAIM_SECONDS, self.server.stale_after / 3)
-        for item, file in list(self.files.items()):
+        for item, file in [*self.files.items()]:
             if fields := file.report(claim_seconds):
                 try:
                     self.server.report(file.item, self.client, **fields)
-                except Cancelled as problem:
-                    yield self.files.pop(item), problem
+                except (Cancelled, Failed) as problem:
+                    self._end(item, problem)
 
-    def rest(self) -> Iterator[Ending]:
-        """Yield the others once the console has ended."""
-        for item, file in list(self.files.items()):
+    def _rest(self) -> Iterator[tuple[str, Problem | None]]:
+        """Yield the others once the console has ended, and why they are not sent."""
+        for item, file in [*self.files.items()]:
             done, size = file.progress.done, file.item.entry_size
             problem: Problem | None = None
             if not file.began and size:
@@ -3409,36 +3289,31 @@ class Offers:
             elif not file.is_whole():
                 sizes = {"done": size_text(done), "size": size_text(size)}
                 problem = Failed("lan_ended", **sizes)
-            yield self.files.pop(item), problem
+            yield item, problem
 
 
 # Sender -----------------------------------------------------------------------
 # The queue, item by item: a failed one does not stop the rest.
 
-MIN_DENIED_SECONDS = 600.0  # for which a file is denied, before its item has failed
 
-
+@dataclasses.dataclass
 class Sender:
-    def __init__(
-        self,
-        server: Server,
-        target: Target,
-        state: State,
-        screen: Screen | None = None,
-        pace: Pace | None = None,
-        saves: Saves | None = None,
-    ) -> None:
-        self.server, self.target, self.state = server, target, state
-        self.screen, self.pace = screen or Screen(), pace or Pace()
-        self.watch = Watch(target, state, self.screen, self.pace, saves)
+    server: Server
+    target: Target
+    state: State
+    screen: Screen = dataclasses.field(default_factory=Screen)
+    pace: Pace = dataclasses.field(default_factory=Pace)
+    saves: Saves | None = None
+
+    def __post_init__(self) -> None:
+        target, pace = self.target, self.pace
+        self.watch = Watch(target, self.state, self.screen, pace, self.saves)
         if isinstance(target, FTPDisk):
-            self.watch.installed = Installed(target, server)
-        self.reports = Reports(server, self.watch)
-        self._offers = Offers(server, self.reports)
-        # Items that wait behind the others, since the target took none of them in
-        # several attempts, with how many got no further.
-        self._put_back: dict[str, int] = {}
-        self._denied: dict[str, list[float]] = {}  # when, by item: time.monotonic()
+            self.watch.installed = Installed(target, self.server)
+        self.reports = Reports(self.server, self.watch)
+        self._offers = Offers(self.server, self.reports)
+        # Items that wait behind the others, since the target took none of them.
+        self._put_back: dict[str, Attempts] = {}
 
     def run(self, once: bool) -> None:
         """Send what is in the queue; and, unless `once`, what will be."""
@@ -3471,19 +3346,23 @@ class Sender:
 
         :raises TargetOffline: the target has taken none of them.
         """
-        items = self._queue()
-        self.state.stop_gone(self.server.gone)
-        items.sort(key=lambda item: item.queue_item_id in self._put_back)
-        undone = {item.queue_item_id for item in items}
-        self._denied = {i: times for i, times in self._denied.items() if i in undone}
-        self.watch.remove_stopped(UNDO_SECONDS, undone)
-        return self.target.take(self, items)
+        items, back = self._queue(), self._put_back
+        self.state.change(self.server.gone, is_stopped=True)
+        items.sort(key=lambda item: item.queue_item_id in back)
+        queued = {item.queue_item_id for item in items}
+        self._put_back = {item: back[item] for item in back.keys() & queued}
+        self.watch.remove_stopped(UNDO_SECONDS, queued)
+        if not isinstance(self.target, LAN):
+            return self._send_first(items)
+        if items and self._offers.end_orphans(self.target, items):
+            items = self._queue()
+        return bool(items) and self._offers.give(self.target, items)
 
     def _queue(self) -> list[Item]:
         unfinished = [part.item for part in self.state.begun().values() if part.item]
         return self.server.queue(self.state.client, self.watch.readiness, unfinished)
 
-    def send_first(self, items: Sequence[Item]) -> bool:
+    def _send_first(self, items: Sequence[Item]) -> bool:
         """Send the first of these items that can be claimed, as `send_next` does."""
         problems: list[TargetOffline] = []
         with contextlib.closing(self.target):
@@ -3500,54 +3379,42 @@ class Sender:
             raise problems[-1]
         return False
 
-    def offer_all(self, target: LAN, items: Sequence[Item]) -> bool:
-        """Give an installer all items at once, as `send_next` does."""
-        if items and self._offers.end_orphans(target, items):
-            items = self._queue()
-        return bool(items) and self._offers.give(target, items)
-
     def _send(self, item: Item) -> None:
-        reports, failures = self.reports, self._put_back.pop(item.queue_item_id, 0)
-        transfer = Transfer(
-            self.server, item, self.target, self.state, self.screen, failures
-        )
+        reports, download = self.reports, Download(self.server, item, self.screen)
+        attempts = self._put_back.pop(item.queue_item_id, Attempts())
         self.screen.say(f"{item.entry_name}: sending {size_text(item.entry_size)}.")
-        began, progress = time.monotonic(), transfer.progress
-        download = transfer.download
         try:
-            transfer.run()
-            size = progress.size or progress.done
-            reports.complete(item, download.part, size, began, download.note)
+            Transfer(reports, download, attempts).run()
+            reports.complete(download)
         except TargetOffline as problem:
-            if isinstance(problem, Denied) and (count := self._times_denied(item)):
-                why = Failed("gave_up", why=problem, count=count)
-                self.state.keep(item)
-                return reports.fail(item, "", why)
-            self._put_back[item.queue_item_id] = transfer.failures
-            reports.release(item, problem, progress)
-            raise
+            self._put_off(download, attempts, problem)
         except Cancelled as problem:
-            reports.stop(item, download.part, problem, progress)
+            reports.stop(download, problem)
         except Failed as problem:
             # A full card may have room without the files that were cancelled.
             is_full = isinstance(problem, Full) and self.watch.remove_stopped()
             if is_full and reports.claim(item):
                 self._send(item)
             else:
-                reports.fail(item, download.part, problem)
-        except BadKey:
-            raise
-        except BaseException:
-            reports.release_now(item, progress)
+                reports.fail(download, problem)
+        except BaseException as problem:
+            if not isinstance(problem, BadKey):
+                reports.release_now(download)
             raise
 
-    def _times_denied(self, item: Item) -> int:
-        """Count that an item's file was denied. Return how often it was, 0 if that may
-        pass still."""
-        times = self._denied.setdefault(item.queue_item_id, [])
-        times.append(time.monotonic())
-        is_over = times[-1] - times[0] >= MIN_DENIED_SECONDS
-        return len(times) if is_over and len(times) >= MAX_ATTEMPTS else 0
+    def _put_off(
+        self, download: Download, attempts: Attempts, problem: TargetOffline
+    ) -> None:
+        """Put back an item that the target has not taken, unless its file was denied
+        too often: what was sent of it stays. :raises TargetOffline: it is put back."""
+        item = download.item
+        if isinstance(problem, Denied) and (count := attempts.deny()):
+            self.state.change({item.queue_item_id}, item="")
+            why = Failed("gave_up", why=problem, count=count)
+            return self.reports.fail(Sending(item, self.screen), why)
+        self._put_back[item.queue_item_id] = attempts
+        self.reports.release(download, problem)
+        raise problem
 
     def preview(self) -> None:
         """Say what `run` would send, and send nothing."""
@@ -3555,7 +3422,7 @@ class Sender:
         self.screen.say(f"{len(items)} to send to {self.target.address}.")
         self.watch.look()
         for item in items:
-            download = Download(self.server, item, Progress(self.screen))
+            download = Download(self.server, item, self.screen)
             try:
                 download.probe()
                 if not isinstance(self.watch.readiness, TargetOffline):
@@ -3600,10 +3467,8 @@ def parser() -> Parser:
         default = defaults.get(field.name, "none" if "metavar" in words else "no")
         words["help"] += f" (default: {default})".replace("%", "%%")
         top.add_argument(f"--{field.name.replace('_', '-')}", **words)
-    text = "INI file (default: %(default)s)"
-    top.add_argument(
-        "--config", metavar="FILE", default=config_path(INI_FILE), help=text
-    )
+    text, path = "INI file (default: %(default)s)", config_path(INI_FILE)
+    top.add_argument("--config", metavar="FILE", default=path, help=text)
     top.add_argument("--once", action="store_true", help="end when the queue is empty")
     top.add_argument("--dry-run", action="store_true", help="print what would be sent")
     top.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
@@ -3616,10 +3481,7 @@ def login(settings: Settings, ini: str) -> int:
     address = server_address(settings.server or input(text))
     name = input("Name: ")
     password = getpass.getpass("Password: ")
-    path = key_path(settings, ini)
-    with contextlib.closing(Server(address)) as server:
-        key = server.login(name, password)
-    save(settings, ini, path, key, server=address)
+    redeem(settings, ini, lambda server: server.login(name, password), server=address)
     return 0
 
 
@@ -3635,52 +3497,41 @@ def pair(settings: Settings, ini: str, url: str, code: str, name: str | None) ->
         raise Problem(f"{ini} is for another device. Choose a file with --config FILE.")
     if settings.to:
         find_target(settings)
-    path = key_path(settings, ini)
-    with contextlib.closing(Server(address)) as server:
-        key = server.pair(code, name or socket.gethostname())
-    written = {"server": address, "to": settings.to, **({"name": name} if name else {})}
-    save(settings, ini, path, key, **written)
+    named, host = {"name": name} if name else {}, name or socket.gethostname()
+    written = {"server": address, "to": settings.to, **named}
+    redeem(settings, ini, lambda server: server.pair(code, host), **written)
     return 0
 
 
-def key_path(settings: Settings, ini: str) -> str:
-    """Return the path of the file for a new key, which is given only once.
-    :raises Problem: that file, or the INI file, cannot be written."""
+def redeem(
+    settings: Settings, ini: str, ask: Callable[[Server], str], **values: str
+) -> None:
+    """Ask for a key, which is given only once, and write it into a file, and the path
+    of that and the values into the INI file. Say how to go on.
+    :raises Problem: one of them cannot be written. Then no key was asked for."""
     is_default = ini == config_path(INI_FILE)
     name = config_path(KEY_FILE) if is_default else f"{os.path.splitext(ini)[0]}.key"
     path = os.path.abspath(settings.key_file or name)
     for place in (path, ini):
-        with write_problems(place):
-            write_private(f"{place}.try", "")
-            os.unlink(f"{place}.try")
-    return path
+        write_file(f"{place}.try", "")
+        os.unlink(f"{place}.try")
+    with contextlib.closing(Server(values["server"])) as server:
+        write_file(path, f"{ask(server)}\n")
+    values = {**read_ini(ini), "key_file": path, **values}
+    lines = [f"{n} = {v}".replace("\n", "\n\t") for n, v in values.items()]
+    write_file(ini, "\n".join([f"[{PROGRAM}]", *lines, ""]))
+    options = "" if is_default else f" --config {ini}"
+    options += "" if settings.to else " --to TARGET"
+    print(f"The key is in {path}. Now run '{program()}{options}'.")
 
 
-@contextlib.contextmanager
-def write_problems(path: str) -> Iterator[None]:
+def write_file(path: str, text: str) -> None:
     """:raises Problem: in the place of an OSError."""
     try:
-        yield
+        write_private(path, text)
     except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror}."
-        raise Problem(message) from error
-
-
-def save(settings: Settings, ini: str, path: str, key: str, **values: str) -> None:
-    """Write the key into the file at this path, and that path and the values into the
-    INI file. Say how to go on."""
-    values = {**read_ini(ini), "key_file": path, **values}
-    lines = [
-        f"{name} = {value}".replace("\n", "\n\t") for name, value in values.items()
-    ]
-    files = {path: f"{key}\n", ini: "\n".join([f"[{PROGRAM}]", *lines, ""])}
-    for place, text in files.items():
-        with write_problems(place):
-            write_private(place, text)
-    options = "" if ini == config_path(INI_FILE) else f" --config {ini}"
-    command = f"{program()}{options}"
-    command += "" if settings.to else " --to TARGET"
-    print(f"The key is in {path}. Now run '{command}'.")
+        path = path.removesuffix(".try")
+        raise Problem(f"{path}: cannot be written: {error.strerror}.") from error
 
 
 def send(args: argparse.Namespace, settings: Settings) -> int:
@@ -3705,12 +3556,12 @@ def run_by_server(pipe: int = 0) -> int:
     :param pipe: to which the server writes its address as "server", the "key", the
         target as "to", a folder as "state", and what Saves needs as "saves" if it is to
         copy them, as a line of JSON; then a number of seconds whenever somebody waits,
-        see ToldPace.
+        see Pace.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the server
     lines = io.FileIO(pipe)  # unbuffered: it has no lock for a thread to hold at exit
     given = json.loads(lines.readline())
-    key, pace, screen = given.pop("key"), ToldPace(), Screen()
+    key, pace, screen = given.pop("key"), Pace(is_told=True), Screen()
     saves, copies = given.pop("saves", None), None
     threading.Thread(target=listen, args=(lines, pace), daemon=True).start()
     try:
@@ -3729,7 +3580,7 @@ def run_by_server(pipe: int = 0) -> int:
         return problem.exit_code
 
 
-def listen(lines: io.FileIO, pace: ToldPace) -> None:
+def listen(lines: io.FileIO, pace: Pace) -> None:
     """Take what the server writes, and end at once where the pipe ends."""
     with lines:
         for line in lines:

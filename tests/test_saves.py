@@ -68,7 +68,7 @@ class Watcher:
     def __init__(self, url: str, top: pathlib.Path, keep_free: float = 0) -> None:
         target = send_to_switch.find_target(send_to_switch.Settings(to=url))
         assert isinstance(target, send_to_switch.FTP)
-        self.pace, self.folder = send_to_switch.ToldPace(), top / PLACE
+        self.pace, self.folder = send_to_switch.Pace(is_told=True), top / PLACE
         options = str(self.folder), keep_free, str(top / "state")
         self.saves = send_to_switch.Saves(target, self.pace, *options)
 

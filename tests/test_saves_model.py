@@ -167,7 +167,7 @@ class Client:
     """What the server runs for a console."""
 
     def __init__(self, values: dict[str, Any]) -> None:
-        self.pace, self.out = send_to_switch.ToldPace(), io.StringIO()
+        self.pace, self.out = send_to_switch.Pace(is_told=True), io.StringIO()
         wanted = send_to_switch.Settings(to=values["to"])
         self.target: Any = send_to_switch.find_target(wanted)
         self.saves = send_to_switch.Saves(self.target, self.pace, *values["saves"])

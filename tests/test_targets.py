@@ -1207,7 +1207,7 @@ def test_a_connection_that_breaks_is_an_error_whatever_the_console_replies(
     data, other_end = socket.socketpair()
     other_end.close()
     monkeypatch.setattr(target, "_open", lambda name, start: data)
-    monkeypatch.setattr(target, "_read_end", lambda seconds: None)  # as after a 226
+    monkeypatch.setattr(target, "_read_end", lambda *given: None)  # as after a 226
     download = Mock(**{"progress.start": 0, "chunks.return_value": [GAME]})
     download.progress.cancels.return_value = contextlib.nullcontext()
     with pytest.raises(BrokenPipeError):
@@ -1484,7 +1484,7 @@ def test_a_console_that_keeps_fewer_bytes_than_it_took_fails_the_item(
     why = f"The console kept {size} of 3.0 MB. Gave up after 3 attempts."
     assert (row["status"], row["error"], row["reason"]) == ("failed", why, "gave_up")
     sends = console.commands.count("STOR") + console.commands.count("APPE")
-    assert sends == (3 if not kept else 5)
+    assert sends == (3 if not kept else 4)
     assert files(console.folder) == []
     sender.send_next()
     assert home.item(other)["status"] == "completed"
@@ -2113,27 +2113,33 @@ def test_a_cancelled_item_in_a_list_is_not_served(
     assert states == ["cancelled", "completed"]
 
 
-def test_an_item_that_is_cancelled_between_two_reports_is_told(
-    home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("status", ["cancelled", "failed"])
+def test_an_item_whose_report_is_refused_ends_and_the_client_goes_on(
+    home: Home,
+    installer: Callable[..., Installer],
+    monkeypatch: pytest.MonkeyPatch,
+    status: str,
 ) -> None:
     plain = send_to_switch.Server.report
 
     def report(self: Any, item: Any, client: str, **fields: Any) -> None:
         if fields.get("status") == "processing":
+            if status == "failed":
+                raise send_to_switch.Failed("It is refused.")
             home.store.queue.cancel(home.anna, item.queue_item_id)
         plain(self, item, client, **fields)
 
     def wait(console: Installer, address: str) -> None:
         with contextlib.suppress(AssertionError):
             console.install(address, upto=0.5, block=500_000)
-        wait_for(lambda: home.item(item)["status"] == "cancelled")
+        wait_for(lambda: home.item(item)["status"] == status)
 
     monkeypatch.setattr(send_to_switch.Server, "report", report)
     item = home.queue("game.nsp", GAME)
     sender = home.sender(installer(wait).url)
     sender.send_next()
-    assert home.item(item)["status"] == "cancelled"
-    assert sender.reports.failures == 0
+    assert home.item(item)["status"] == status
+    assert sender.reports.failures == (status == "failed")
 
 
 def test_after_a_crash_the_console_finishes_and_gets_only_the_rest(
