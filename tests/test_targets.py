@@ -5,16 +5,20 @@ import contextlib
 import errno
 import hashlib
 import io
+import itertools
 import json
 import math
 import ntpath
 import os
 import pathlib
+import re
 import shutil
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+import time
+import types
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -22,11 +26,12 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import Home, free_port, small_disk, wait_for
+from conftest import Clock, Home, free_port, small_disk, wait_for
 from consoles import FTPConsole, Installer, Origin, Request, when_sent
 from example import by_age
 from ftpsrv import KINDS, Ftpsrv
 from test_client import ITEM, writing_environment
+from test_store import add_file, add_link, make, opened, send
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
 
@@ -2374,3 +2379,461 @@ def test_a_lock_that_cannot_be_made_is_no_other_client(tmp_path: pathlib.Path) -
     why = "cannot be written: unable to open database file"
     with pytest.raises(send_to_switch.TargetOffline, match=why), state.exclusive():
         pass
+
+
+# What answers as no good server does: any bytes, slowly and without an end
+
+USUAL = {"USER": b"331 Password?", "PASS": b"230 Hello.", "TYPE": b"200 Binary."}
+USUAL |= {"CWD": b"250 Okay.", "SIZE": b"550 No such file."}
+Reply = bytes | Iterable[bytes]
+
+
+class Odd:
+    """An FTP server that gives these replies, by command, of a line or piece by piece.
+    The reply to "" is the greeting."""
+
+    def __init__(self, replies: dict[str, Reply]) -> None:
+        self.replies: dict[str, Reply] = {"": b"220 Hello.", **USUAL, **replies}
+        self.sent = 0  # bytes
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.place = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                with self._listener.accept()[0] as sock, contextlib.suppress(OSError):
+                    self._serve(sock)
+
+    def _serve(self, sock: socket.socket) -> None:
+        with sock.makefile("rb") as lines:
+            for line in itertools.chain([b""], lines):
+                word = line.decode().partition(" ")[0].strip()
+                reply = self.replies.get(word, b"502 No")
+                if isinstance(reply, Iterator):  # is for once
+                    del self.replies[word]
+                for piece in [reply + b"\r\n"] if isinstance(reply, bytes) else reply:
+                    sock.sendall(piece)
+                    self.sent += len(piece)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Odd]]:
+    monkeypatch.setattr(send_to_switch, "MAX_ATTEMPTS", 1)
+    with contextlib.ExitStack() as stack:
+        yield lambda **replies: stack.enter_context(contextlib.closing(Odd(replies)))
+
+
+def slowly(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        time.sleep(0.02)
+        yield piece
+
+
+def without_end(*pieces: bytes) -> list[bytes]:
+    """Return 20 MB, which is more than a client takes and less than a test should."""
+    block = b"".join(pieces) * (65536 // len(b"".join(pieces)))
+    return [block] * (20_000_000 // len(block))
+
+
+def refusal(home: Home, server: Odd, user: str = "") -> str:
+    """Return why a target is not ready, or why it refuses an item, at one attempt."""
+    item = home.queue("game.nsp", b"content")
+    sender = home.sender(f"ftp://{user}{server.place}/games")
+    try:
+        sender.send_next()
+    except send_to_switch.TargetOffline as problem:
+        assert home.item(item)["status"] == "pending"
+        return str(problem)
+    return str(home.item(item)["error"])
+
+
+def test_a_reply_in_another_encoding_is_told_as_far_as_it_is_known(
+    home: Home, odd: Callable[..., Odd]
+) -> None:
+    reply = "550 Fichier inexistant é".encode("latin-1")
+    why = refusal(home, odd(CWD=reply, MKD=reply))
+    assert (
+        why == "The console refuses the folder /games: 550 Fichier inexistant \ufffd."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (b"550-Error during write\r\n550 Aborted", "550 Error during write; Aborted"),
+        (b"550-One\r\n two\r\n550-three\r\n550", "550 One; two; three"),
+        (b"550 a\tb\x1b[2J\x00c", r"550 a b\x1b[2J\x00c"),
+        (b"550 " + b"x" * 60_000, "550 " + "x" * 296),
+        (b"550-" + b"y\r\n550-" * 198 + b"\r\n550 z", "550 " + ("y; " * 198)[:296]),
+    ],
+)
+def test_a_reply_is_told_as_one_short_line_with_its_code_once(
+    home: Home, odd: Callable[..., Odd], reply: bytes, told: str
+) -> None:
+    why = refusal(home, odd(CWD=reply, MKD=reply))
+    assert why == f"The console refuses the folder /games: {told}."
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *[b"SSH-2.0-OpenSSH_9.2", b"", b"\xff\xfe\x00", b"990 Hm.", b"220"],
+        *[b"HTTP/1.1 400 Bad Request", b"220-\r\n\r\n", b"120 Ready in 3 minutes."],
+    ],
+)
+def test_what_is_no_ftp_server_is_not_ready(
+    home: Home,
+    odd: Callable[..., Odd],
+    monkeypatch: pytest.MonkeyPatch,
+    reply: bytes,
+) -> None:
+    monkeypatch.setattr(send_to_switch, "CONNECT_SECONDS", 0.5)
+    why = refusal(home, odd(**{"": reply, "USER": b"500 No."}))
+    assert re.search("is not ready: |does not answer|A web server answers at port", why)
+
+
+@pytest.mark.parametrize("command", ["", "CWD"])
+@pytest.mark.parametrize(
+    "pieces",
+    [[b"220-x\r\n"], [b"220-\r\n"], [b"\n"], [b"\xff"], [b"220-", b"y" * 9000, b"\n"]],
+)
+def test_a_reply_without_an_end_is_not_read_on(
+    home: Home, odd: Callable[..., Odd], command: str, pieces: list[bytes]
+) -> None:
+    server = odd(**{command: without_end(*pieces)})
+    why = refusal(home, server)
+    assert "is not ready: " in why or "The console ended the transfer (" in why
+    assert server.sent < 15_000_000  # sockets' buffers hold some of it
+    assert len(why) < 400
+
+
+@pytest.mark.parametrize("command", ["", "PASS"])
+def test_a_login_that_never_ends_is_given_up(
+    home: Home, odd: Callable[..., Odd], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(send_to_switch, "LOGIN_SECONDS", 0.2)
+    server = odd(**{command: slowly([b"x"] * 3000)})  # for a minute
+    assert "127.0.0.1 does not answer." in refusal(home, server)
+    assert server.sent < 2000
+
+
+def test_the_parts_of_a_login_have_their_time_together(
+    home: Home, odd: Callable[..., Odd], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_to_switch, "LOGIN_SECONDS", 0.5)
+    lines = {"": b"220 Hello.", **USUAL}
+    names = ("", "USER", "PASS", "TYPE")
+    replies = {name: slowly([b""] * 10 + [lines[name] + b"\r\n"]) for name in names}
+    assert "127.0.0.1 does not answer." in refusal(home, odd(**replies))
+
+
+def test_after_the_login_a_reply_may_take_longer(
+    home: Home, odd: Callable[..., Odd], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the client goes on by more than the login has, and by less than the
+    reply has."""
+
+    def late() -> Iterator[bytes]:
+        yield b"550 At"
+        passed.append(20.0)
+        yield b" last.\r\n"
+
+    def monotonic() -> float:
+        return time.monotonic() + sum(passed)
+
+    passed: list[float] = []
+    clock = types.SimpleNamespace(**{**vars(time), "monotonic": monotonic})
+    monkeypatch.setattr(send_to_switch, "LOGIN_SECONDS", 15.0)
+    monkeypatch.setattr(send_to_switch, "time", clock)
+    why = refusal(home, odd(CWD=late(), MKD=b"550 No."))
+    assert why == "The console refuses the folder /games: 550 No."
+    assert passed
+
+
+PORTS = [b"227 Gladly.", b"227 (127,0,0,1,999,999)", b"257 What?"]
+PORTS += [b"227 (%b,0,0,1,2,3)" % (b"9" * 5000), b"227 (1,2,3,4,5,%b)" % (b"9" * 5000)]
+
+
+@pytest.mark.parametrize("reply", PORTS)
+def test_a_port_that_is_none_ends_no_client(
+    home: Home, odd: Callable[..., Odd], reply: bytes
+) -> None:
+    why = refusal(home, odd(PASV=reply, EPSV=reply))
+    assert why.startswith("The connection to the console broke: ")
+    assert len(why) < 400
+
+
+SIZES = [b"213 many", b"213 " + b"9" * 5000, b"213 ", b"213 0x10", b"213 1.5", b"213 0"]
+
+
+@pytest.mark.parametrize("reply", [*SIZES, b"500 Unknown command.", b"502 No."])
+def test_a_size_that_is_no_number_is_asked_of_the_list(
+    home: Home, odd: Callable[..., Odd], reply: bytes
+) -> None:
+    sender = home.sender(f"ftp://{odd(SIZE=reply).place}/")
+    target: Any = sender.target
+    target.check_ready(sender.state)
+    with (
+        contextlib.closing(target),
+        pytest.raises(ConnectionError, match="502"),  # to the PASV for the list
+    ):
+        target.size_of("game.nsp")
+
+
+@pytest.mark.parametrize("command", ["", "PASS", "TYPE", "CWD", "PASV"])
+@pytest.mark.parametrize("reply", [b"530 Pa%55 is wrong", b"530-Hi\r\n530 <Pa%55>"])
+def test_a_password_that_a_server_repeats_is_told_nobody(
+    home: Home,
+    odd: Callable[..., Odd],
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    reply: bytes,
+) -> None:
+    server = odd(**{command: reply, "MKD": reply})
+    why = refusal(home, server, user="me:Pa%2555@")
+    assert "Pa%55" not in why + capsys.readouterr().out
+    assert "..." in why
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "lan"])
+def test_a_name_that_no_device_has_is_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    def fail(*given: Any, **named: Any) -> None:
+        raise socket.gaierror(errors.pop(), "Something is wrong")
+
+    errors = [socket.EAI_AGAIN, socket.EAI_NONAME]
+    sender = home.sender(f"{scheme}://console.invalid")
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    for why in ("No device has this name: console.invalid.", "Something is wrong"):
+        with pytest.raises(send_to_switch.TargetOffline, match=why):
+            sender.target.check_ready(sender.state)
+
+
+def test_a_size_of_a_link_that_is_no_number_is_unknown() -> None:
+    for total, size in (("9" * 5000, None), ("*", None), ("x", None), ("12", 12)):
+        headers = {"Content-Range": f"bytes 0-0/{total}"}
+        response: Any = type("Response", (), {"status": 206, "headers": headers})
+        assert send_to_switch.whole_size(response) == size
+
+
+def test_an_answer_of_a_server_is_not_read_on_without_an_end() -> None:
+    def answer(request: Request) -> None:
+        with contextlib.suppress(OSError):
+            request.reply(200, b"[" * 30_000_000)
+        counts.append(1)
+
+    counts: list[int] = []
+    with contextlib.closing(Origin(answer)) as origin:
+        server = send_to_switch.Server(origin.url)
+        for _ in range(2):  # also over a connection that has unread bytes
+            with pytest.raises(send_to_switch.ServerOffline, match="status 200"):
+                server.call("GET", "/api/send-queue")
+        server.close()
+
+
+# Attempts, as the server counts them over all clients
+
+LOST = {
+    "error_code": "bytes_lost",
+    "error_arguments": {"done": "2.4", "size": "4.8 MB"},
+    "error_message": "2.4 of 4.8 MB bytes have arrived.",
+}
+
+
+@pytest.fixture
+def anna(store: catalogd.Store) -> int:
+    return store.accounts.add("anna", "x")
+
+
+@pytest.fixture
+def item(store: catalogd.Store, anna: int) -> str:
+    return make(store, anna, add_link(store, "Celeste"), "processing")
+
+
+def attempt(
+    store: catalogd.Store, anna: int, item: str, kept: int = 0, **fields: Any
+) -> tuple[str, int]:
+    """Report why an item is tried again; its status, and the number of attempts."""
+    report = {"status": "processing", "bytes_kept": kept, **LOST, **fields}
+    return store.clients.report(anna, item, report), store.clients.attempts(item)
+
+
+def row(store: catalogd.Store, anna: int) -> dict[str, Any]:
+    [found] = store.queue.items(anna)
+    return found
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(0, 1), (0, 2), (0, 3)],
+        [(100, 0), (100, 1), (50, 2), (101, 0), (100, 1), (101, 2), (7, 3)],
+    ],
+)
+def test_three_attempts_that_get_no_further_than_ever_are_a_failure_with_a_reason(
+    store: catalogd.Store, anna: int, item: str, steps: list[tuple[int, int]]
+) -> None:
+    for kept, count in steps:
+        status = "failed" if count == 3 else "processing"
+        assert attempt(store, anna, item, kept) == (status, count)
+        assert row(store, anna)["reason"] == "bytes_lost"
+    failed = row(store, anna)
+    assert (failed["status"], failed["error"]) == ("failed", LOST["error_message"])
+    assert [*failed["arguments"]] == ["done", "size"]
+
+
+@pytest.mark.parametrize("way", ["retry", "replace"])
+def test_the_count_is_the_items_until_somebody_retries_it(
+    store: catalogd.Store, anna: int, item: str, way: str
+) -> None:
+    attempt(store, anna, item)
+    store.clients.report(anna, item, {"release": True})
+    assert row(store, anna)["reason"] == "bytes_lost"
+    with opened(store.database.folder) as again:
+        again.clients.report(anna, item, {"status": "processing"})
+        assert attempt(again, anna, item) == ("processing", 2)
+        assert row(again, anna)["reason"] == "bytes_lost"
+    store.clients.report(anna, item, {"status": "failed"})
+    store.clients.report(anna, item, {"status": "processing"})
+    assert attempt(store, anna, item) == ("failed", 3)
+    store.queue.retry(anna, item, way=way)
+    assert store.clients.attempts(item) == 0
+    assert "reason" not in row(store, anna)
+
+
+def test_another_version_of_the_file_begins_the_count_anew(
+    store: catalogd.Store, anna: int
+) -> None:
+    known = add_file(store, "A")
+    item = make(store, anna, known.id, "processing")
+    assert attempt(store, anna, item, 10) == ("processing", 0)
+    for count in (1, 2):
+        assert attempt(store, anna, item, 10) == ("processing", count)
+    store.database.write("UPDATE entries SET mtime = 5", ())
+    assert attempt(store, anna, item, 3) == ("processing", 0)
+    assert attempt(store, anna, item, 3) == ("processing", 1)
+
+
+def test_the_third_attempt_waits_for_a_disk_that_is_away(
+    store: catalogd.Store, anna: int
+) -> None:
+    item = make(store, anna, add_file(store, "A").id, "processing")
+    store.database.write("UPDATE entries SET state = 'offline'", ())
+    for status in ("processing", "processing", "pending"):
+        assert attempt(store, anna, item)[0] == status
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+def test_an_attempt_at_what_has_ended_is_refused(
+    store: catalogd.Store, anna: int, status: str
+) -> None:
+    item = make(store, anna, add_link(store, "A"), status)
+    with pytest.raises(catalogd.Conflict):
+        attempt(store, anna, item)
+
+
+def test_what_was_completed_has_no_reason_unless_it_was_not_compared(
+    store: catalogd.Store, anna: int, item: str
+) -> None:
+    unread = {"error_code": "file_unread", "error_arguments": {"name": "A.nsp"}}
+    for more in ({}, unread):
+        attempt(store, anna, item)
+        store.clients.report(anna, item, {"status": "completed", **more})
+        done = row(store, anna)
+        assert (done["status"], done.get("reason", "")) == (
+            "completed",
+            more.get("error_code", ""),
+        )
+        store.queue.retry(anna, item)
+        assert "reason" not in row(store, anna)
+
+
+def test_the_reason_of_a_failure_is_known_by_its_code(
+    store: catalogd.Store, anna: int, item: str
+) -> None:
+    why = {"code": "disk_full", "arguments": {}}
+    report = {
+        "status": "failed",
+        "error_message": "Elsewhere in English.",
+        "error_code": "gave_up",
+        "error_arguments": {"count": 1, "why": why},
+    }
+    store.clients.report(anna, item, report)
+    found = row(store, anna)
+    assert found["error"] == "Elsewhere in English."
+    assert found["reason"] == "gave_up"
+    full = {"code": "disk_full", "arguments": {}}
+    assert found["arguments"] == {"why": full, "count": "1"}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """Arguments that have others in them, so deep."""
+    inner = nested(depth - 1) if depth else {"why": "Off."}
+    return {"why": {"code": "from_start", "arguments": inner}}
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        ("of_a_later_release", {}),
+        ("gave_up", {"count": 3}),
+        ("disk_full", {"more": "x"}),
+        ("gave_up", {"count": 3, "why": {"code": "unknown", "arguments": {}}}),
+        ("gave_up", {"count": 3, "why": {"code": ["disk_full"], "arguments": {}}}),
+        ("gave_up", {"count": 3, "why": {"code": "disk_full"}}),
+        ("from_start", nested(3)),
+    ],
+)
+def test_an_unknown_code_shows_the_text_as_it_came(
+    store: catalogd.Store, anna: int, item: str, code: str, arguments: dict[str, Any]
+) -> None:
+    fields: Any = {"error_code": code, "error_arguments": arguments}
+    attempt(store, anna, item, **fields, error_message="As it came.")
+    assert row(store, anna)["error"] == "As it came."
+    assert "reason" not in row(store, anna)
+
+
+def test_what_is_known_of_an_item_that_was_cancelled_is_forgotten(
+    store: catalogd.Store, anna: int, item: str, clock: Clock
+) -> None:
+    store.clients.report(anna, item, {"status": "processing"})
+    store.queue.cancel(anna, item)
+    store.clients.write_figures()
+    assert store.clients.progress.times(), "its client may tell what it leaves"
+    clock.now += 301
+    store.clients.write_figures()
+    assert not store.clients.progress.times()
+
+
+def test_how_far_an_item_is_is_written_while_it_is_sent(
+    store: catalogd.Store, anna: int, item: str
+) -> None:
+    figures = {"progress_percent": 50, "bytes_transferred": 4_300_000_000}
+    store.clients.report(anna, item, figures)
+    before = store.database.version()
+    store.clients.write_figures()
+    assert store.database.version() > before
+    before = store.database.version()
+    store.clients.write_figures()  # nothing is new
+    assert store.database.version() == before
+    with opened(store.database.folder) as again:  # as after kill -9
+        assert row(again, anna)["bytes"] == 4_300_000_000
+
+
+def test_a_client_that_knows_no_codes_is_answered_as_before(
+    store: catalogd.Store, anna: int
+) -> None:
+    item = send(store, anna, add_link(store, "A"))
+    report = {"status": "processing", "error_message": "Not meant for this status."}
+    for _ in range(5):
+        assert store.clients.report(anna, item, report) == "processing"
+    assert store.clients.attempts(item) == 0
+    assert row(store, anna)["error"] == ""
