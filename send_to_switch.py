@@ -1986,8 +1986,9 @@ class FTPDisk(Storage):
 
     def _enter(self, folder: str) -> None:
         self._entered = folder
-        kind = "install" if folder == f"/{INSTALL_FOLDER}" else "folder"
-        with self._problems(folder, f"ftp_no_{kind}"):
+        is_install = folder == f"/{INSTALL_FOLDER}"
+        code = "ftp_no_install" if is_install else "ftp_no_folder"
+        with self._problems(folder, code):
             self._change_to(folder)
 
     def _change_to(self, folder: str) -> None:
