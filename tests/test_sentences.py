@@ -121,6 +121,7 @@ CLIENT_TEXTS = {  # of problems that have no code: settings, and what others ans
     "",
     "{} cannot answer now: {}.",
     "The server is down: status {}.",
+    "{} is a server for {}. Use {}.",
 }
 
 
