@@ -266,6 +266,7 @@ SENTENCES = {
     "item_waits": "The item waits until somebody chooses a device for it.",
     "item_has_ended": "The item has ended.",
     "changed_since": "What was changed in the meantime stays as it is.",
+    "all_on_console": "All of it is on {name}.",
     "queue_full": {"other": "Your queue has {count} items. Cancel some, or wait."},
     "queued_again": "The entry is queued again in another item.",
     # files that are added
@@ -752,6 +753,7 @@ AGE_FORM = f"{', '.join(map(str, AGES))} or none"
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
 SEND_MANY = {"entries": Field(list, required=True), **TO_DEVICE}
+SEND_MANY["anyway"] = Field(bool)  # also what the console has listed
 UNDO = {"undo": Field(str, required=True)}
 CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
@@ -771,7 +773,12 @@ PROGRESS = {
 CANCEL = {"freed": Field(bool)}  # only what waits for a choice
 MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
 OFFER = {"queue_item_ids": Field(list, required=True), "client": PROGRESS["client"]}
-ON_CONSOLE = {"parts": Field(list, required=True)}  # each "TITLE_ID NUMBER"
+ON_CONSOLE = {
+    "titles": Field(list),  # ids of all titles: which of them does the library have?
+    "parts": Field(list),  # each "TITLE_ID NUMBER"
+    "goes_on": Field(bool),  # with the parts of the call before
+    "is_last": Field(bool),  # of such calls; true unless told
+}
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True, max_length=64)}
 LOGIN["password"] = Field(str, required=True, max_length=4096)
@@ -2442,7 +2449,8 @@ CREATE TABLE keys (
     user TEXT NOT NULL DEFAULT '',     -- of the FTP server at that address
     password TEXT NOT NULL DEFAULT '', -- of that user, in plain text
     paused_by TEXT,                    -- an account, '': a command, NULL: not paused
-    listed_at TEXT                     -- when its console told what is on_console
+    listed_at TEXT,                    -- when its console told what is on_console
+    list_counts INTEGER NOT NULL DEFAULT 0 -- 1: it was not sent to, nor away, since
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -3031,8 +3039,20 @@ FOUND_BY_SCAN = MEET_AGES.format(
 NAMED_BY_ADMIN = MEET_AGES.format(
     "title != (SELECT title FROM entries WHERE id = entry.id)", "NOTHING"
 )
+# Whether a console has listed all that is in a part, or a later version of it, and the
+# account is told that. Of an update with the number 0 the version is not known.
+IS_THERE = f"""
+unknown = 0 AND EXISTS (SELECT 1 FROM keys WHERE id = :device AND list_counts
+    AND (account = :account OR shared AND {VIEWER} = {EVERYTHING}))
+AND NOT EXISTS (SELECT 1 FROM held WHERE entry = parts.id AND NOT EXISTS (
+    SELECT 1 FROM on_console AS there WHERE device = :device
+    AND there.title_id = held.title_id AND there.number >= held.number
+    AND (held.number > 0 OR there.number = 0)))
+"""
 TITLE_ORDER = f"""
-SELECT parts.id, iif(size = 0 AND parts.type = 'filepath', 'empty', state) AS state
+SELECT parts.id, CASE WHEN size = 0 AND parts.type = 'filepath' THEN 'empty'
+    WHEN NOT :anyway AND state = 'here' AND {IS_THERE} THEN 'there' ELSE state END
+    AS state
 FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
 AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
 ORDER BY min(key) OVER (PARTITION BY title),
@@ -4280,9 +4300,12 @@ class Uses:
             self.write()
 
     def set_target_state(self, key: str, state: str) -> None:
-        """Take what a client tells of its target. That the key is that of a device is
-        written at once."""
-        is_new = key not in self.target_states
+        """Take what a client tells of its target. That the key is that of a device, and
+        whether that is ready, is written at once."""
+        before = self.target_states.get(key)
+        is_new = before is None or before.startswith("ready") != state.startswith(
+            "ready"
+        )
         self.target_states[key] = state
         if is_new:
             self.write()
@@ -4294,7 +4317,9 @@ class Uses:
         used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, created_at), ?2))"
         of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
         of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
-        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
+        is_device = "UPDATE keys SET is_device = 1, target = ?1, list_counts ="
+        is_device += " list_counts AND (target GLOB 'ready*' OR NOT ?1 GLOB 'ready*')"
+        is_device += " WHERE id = ?2"
         is_sure = self._database.clock.is_believed()
         try:
             with self._lock:
@@ -4792,6 +4817,16 @@ class Entries:
             title["title"]: {"age": title["age"], "replaced": bool(title["replaced"])}
             for title in titles
         }
+
+    def known_titles(self, titles: Sequence[str], age: int) -> list[str]:
+        """Return those of these titles of which an account of this age sees a part."""
+        found = self.database.rows(
+            "SELECT value FROM json_each(:titles) WHERE EXISTS (SELECT 1 FROM held"
+            " JOIN parts ON parts.id = entry WHERE held.title = value"
+            f" AND held.state != 'gone' AND {SEEN})",
+            {"titles": json.dumps(titles), "age": age},
+        )
+        return [title["value"] for title in found]
 
     def seen_titles(self, age: int) -> set[str]:
         """Return the ids and the names of the titles that an account of this age sees,
@@ -5320,17 +5355,26 @@ class Clients:
         )
         return [item["value"] for item in ended]
 
-    def take_list(self, device: str, parts: Mapping[str, tuple[str, int]]) -> None:
-        """Take what the console of a device has, in place of what it had.
+    def take_list(
+        self,
+        device: str,
+        parts: Mapping[str, tuple[str, int]],
+        goes_on: bool = False,
+        is_last: bool = True,
+    ) -> None:
+        """Take what the console of a device has, in place of what it had. Until the
+        last of several calls it is not known.
 
         :param parts: title and number of the version, by title id.
         """
         listed = [(device, title, id, number) for id, (title, number) in parts.items()]
+        now = self.database.time() if is_last else None
         with self.database.writing() as db:
-            sql = "UPDATE keys SET listed_at = ? WHERE id = ?"
-            db.execute(sql, (self.database.time(), device))
-            db.execute("DELETE FROM on_console WHERE device = ?", (device,))
-            sql = "INSERT INTO on_console SELECT ?1, ?2, ?3, ?4"
+            sql = "UPDATE keys SET listed_at = ?, list_counts = ? WHERE id = ?"
+            db.execute(sql, (now, is_last, device))
+            if not goes_on:
+                db.execute("DELETE FROM on_console WHERE device = ?", (device,))
+            sql = "INSERT OR REPLACE INTO on_console SELECT ?1, ?2, ?3, ?4"
             sql += " WHERE EXISTS (SELECT 1 FROM held WHERE title = ?2)"
             db.executemany(sql, listed)
 
@@ -5384,6 +5428,8 @@ class Clients:
                 " ? FROM parts WHERE id = ?",
                 (row["sender"], report.get("key"), columns["ended_at"], row["entry"]),
             )
+            unlisted = "UPDATE keys SET list_counts = 0 WHERE id = ?"
+            db.execute(unlisted, (report.get("key"),))
         return {**row, **columns}
 
     def _columns(self, item: Row, status: str, report: Row) -> Row:
@@ -5487,7 +5533,13 @@ class Queue:
             raise (Conflict if is_listed else NotFound)(failure["reason"])
         return bool(done["added"])
 
-    def send_all(self, account: int, entries: Sequence[str], device: str | None) -> Row:
+    def send_all(
+        self,
+        account: int,
+        entries: Sequence[str],
+        device: str | None,
+        anyway: bool = True,
+    ) -> Row:
         """Queue entries, those of a title one after the other: base, updates, add-ons.
 
         Return the ids that were "added" and, in the same order, those that are pending
@@ -5495,15 +5547,21 @@ class Queue:
         an id for `undo`.
 
         :param device: whose key alone may send them; with None, any of the account's.
+        :param anyway: without, those that its console has listed are left out.
         :raises NotFound: there is no device with this id that it may send to.
-        :raises Conflict: it would have more than MAX_OPEN open items.
+        :raises Conflict: it would have more than MAX_OPEN open items, or none is left.
         """
         action = f"send-{new_id()}"
         with self.database.writing() as db:
             values = {"entries": json.dumps(entries), "account": account}
+            values |= {"device": device, "anyway": anyway}
             values["owner_age"] = check_device(db, account, device)
             states = dict(db.execute(TITLE_ORDER, values).fetchall())
             here = [entry for entry in states if states[entry] == "here"]
+            missing = [e for e in entries if states.get(e) not in ("here", "there")]
+            if entries and not here and not missing:
+                sql = "SELECT label FROM keys WHERE id = ?"
+                raise Conflict("all_on_console", *db.execute(sql, (device,)).fetchone())
             done = db.execute(
                 "INSERT INTO queue (id, account, device, created_at, entry, action,"
                 " place) SELECT lower(hex(randomblob(8))), ?1, ?2, ?3, value, ?5,"
@@ -5514,7 +5572,6 @@ class Queue:
             )
             added = {item["entry"] for item in done.fetchall()}
             bound_items(db, account)
-        missing = [entry for entry in entries if states.get(entry) != "here"]
         return {
             "undo": action,
             "added": [entry for entry in here if entry in added],
@@ -10724,7 +10781,8 @@ class QueueCalls(Calls):
 
     @route("POST /web/send", access="session", fields=SEND_MANY)
     def send_many(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self.queue.send_all(caller.account, body["entries"], body.get("device"))
+        to, anyway = body.get("device"), body.get("anyway", False)
+        return self.queue.send_all(caller.account, body["entries"], to, anyway)
 
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
@@ -10773,15 +10831,18 @@ class QueueCalls(Calls):
         return {"message": f"The item is {status}.", **counted}
 
     @route("POST /api/on-console", access="key", fields=ON_CONSOLE)
-    def on_console(self, caller: Caller, body: dict[str, list[str]]) -> None:
+    def on_console(self, caller: Caller, body: Row) -> Row:
         """Take what the console behind a device lists of its titles; other texts are
-        passed over."""
+        passed over. Return those of the `titles` that are known."""
         parts: dict[str, tuple[str, int]] = {}
-        for text in body["parts"]:
+        for text in body.get("parts", []):
             if part := re.fullmatch("([0-9A-F]{16}) ([0-9]{1,10})", text):
                 base = title_facts(part[1]).get("base_id")
                 parts |= {part[1]: (base, int(part[2]))} if base else {}
-        self.clients.take_list(caller.credential, parts)
+        if "parts" in body:
+            goes_on, is_last = body.get("goes_on", False), body.get("is_last", True)
+            self.clients.take_list(caller.credential, parts, goes_on, is_last)
+        return {"known": self.entries.known_titles(body.get("titles", []), caller.age)}
 
     @route("GET /web/changes", access="session")
     def changes(self, caller: Caller) -> bottle.HTTPResponse:
@@ -11683,7 +11744,9 @@ input[type="checkbox"] {
 .strip { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem 1rem; }
 .shelves { display: flex; gap: 2rem; padding-bottom: 1.25rem; }
 .shelf { --cover: 3.5rem; flex: 0 1 auto; min-width: min(22rem, 100%); }
-.shelf h2 { margin-bottom: .4rem; font-size: 1rem; }
+.shelf h2 {
+  display: inline-block; margin: 0 0 .4rem; margin-inline-end: .75rem; font-size: 1rem;
+}
 .shelf ul { display: flex; gap: 1rem; overflow-x: auto; scrollbar-width: none; }
 .shelf .entry {
   flex: 0 0 20rem; padding: .5rem; padding-inline-end: .75rem;
@@ -12785,6 +12848,10 @@ WORDS = {
     },
     "sentAt": "sent {time}",
     "thereAt": "on the console, read {time}",
+    "onConsole": "On {name}",
+    "notOn": "Not on {name}",
+    "sendAll": "Send all",
+    "onNoConsole": "On no console",
     "updateThere": "update there: {there}, here: {here}",
     "sentAtBy": "sent {time} by {name}",
     "sentBy": "by {name}",
@@ -12799,6 +12866,7 @@ WORDS = {
         "new": "{name} has not connected yet. Sending starts when it does.",
         "silent": "{name} does not answer. Sending starts when it does.",
     },
+    "sendAnyway": "Send anyway",
     "sentSome": "{sent} added to the queue, {failed} not: {why}",
     "notSent": {
         "one": "{name} was not queued. {why}",
@@ -15173,8 +15241,9 @@ function findTitle(id) {
  *   away: "" | "partly" | "offline", isSent: boolean, hasNewer: boolean,
  * }} TitleStatus the status of its parts that matters most, where "completed" is that
  * of all offered ones; that of each part, by its id; what Send would send; whether
- * offered parts are on a disk that is away; whether any part was sent, in any version;
- * and whether the library has a newer base or update than was sent */
+ * offered parts are on a disk that is away; whether any part was sent, or listed by the
+ * console, in any version; and whether the library has a newer base or update than was
+ * sent */
 
 /** @type {PartStatus[]} */
 const FIRST_STATUSES = ["processing", "queueing", "offered", "pending", "failed"];
@@ -15186,7 +15255,7 @@ function workOutStatus({parts}, known) {
   const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
   const offered = parts.filter(isCurrent);
   const here = offered.filter(part => part.state === "here");
-  const isSent = key => known.sent.has(key);
+  const isSent = key => Boolean(deliveryFor(key, known.sent));
   const unsent = fewest(here, isSent);
   const found = new Set(ofParts.values());
   const needed = fewest(offered);
@@ -15199,7 +15268,7 @@ function workOutStatus({parts}, known) {
     ofParts,
     toSend: unsent.length ? unsent : fewest(here),
     away: here.length === offered.length ? "" : here.length ? "partly" : "offline",
-    isSent: parts.some(part => known.sent.has(part.id)),
+    isSent: parts.some(({id}) => known.sent.has(id)) || isListed(parts, known.sent),
     hasNewer: hasNewer(parts, known.sent),
   };
 }
@@ -15339,11 +15408,20 @@ function isCurrent(/** @type {Entry} */ part) {
   return !part.part;
 }
 
+/** How a content, or a later version of it, was sent, or undefined.
+ * @param {Map<string, Delivery>} sent */
+function deliveryFor(key, sent) {
+  const [id, number] = key.split(" ");
+  const isLater = Number(number) > 0 && Number(number) < numberSent(id, sent);
+  return sent.get(isLater ? id : key);
+}
+
 /** How this version of a part was sent, or undefined.
  * @param {Entry} part
  * @param {Map<string, Delivery>} sent */
 function deliveryOf(part, sent) {
-  const deliveries = broughtBy(part).map(key => sent.get(key));
+  const find = isCurrent(part) ? deliveryFor : key => sent.get(key);
+  const deliveries = broughtBy(part).map(key => find(key, sent));
   return deliveries.every(Boolean) ? deliveries[0] : undefined;
 }
 
@@ -15357,23 +15435,31 @@ function versionKey(id, version = "") {
 const deliveriesTo = memo(
   /** @param {Delivery[]} deliveries */
   (deliveries, device) => {
-    const sent = new Map();
     const listed = deliveries.find(each => each.is_listed && each.device === device);
+    const sent = new Map(listed && [["", listed]]);
     const isOver = ({contents, sent_at: time}) =>
       listed && contents.length > 0 && time < listed.sent_at;
-    for (const delivery of deliveries.filter(each => !isOver(each)))
-      if (!device || [device, null].includes(delivery.device)) {
-        sent
-          .set(delivery.entry, delivery)
-          .set(versionKey(delivery.entry, delivery.version), delivery);
-        for (const [id, number] of delivery.contents) {
-          sent.set(versionKey(id, String(number)), delivery);
-          if (numberSent(id, sent) <= number) sent.set(id, delivery);
-        }
+    const isMeant = each => !device || [device, null].includes(each.device);
+    const all = deliveries.filter(each => isMeant(each) && !isOver(each));
+    for (const delivery of all.flatMap(singly)) {
+      sent
+        .set(delivery.entry, delivery)
+        .set(versionKey(delivery.entry, delivery.version), delivery);
+      for (const [id, number] of delivery.contents) {
+        sent.set(versionKey(id, String(number)), delivery);
+        if (numberSent(id, sent) <= number) sent.set(id, delivery);
       }
+    }
     return sent;
   },
 );
+
+/** What a console has listed, as one delivery for each content: they are many.
+ * @param {Delivery} delivery */
+function singly(delivery) {
+  if (!delivery.is_listed) return delivery;
+  return delivery.contents.map(pair => ({...delivery, contents: [pair]}));
+}
 
 /** The queue item of each entry: the open one, or else the last. */
 const itemsByEntry = memo(
@@ -15396,6 +15482,19 @@ const knownOf = memo((sent, items, queueing) => {
 
 function sentNow() {
   return deliveriesTo(state.sent, chosenDevice());
+}
+
+/** Whether the last list of a console has any of these parts.
+ * @param {Entry[]} parts
+ * @param {Map<string, Delivery>} sent */
+function isListed(parts, sent) {
+  return parts.flatMap(contentsIn).some(({id}) => sent.get(id)?.is_listed);
+}
+
+/** The name of the console that Send is for, if it lists its titles. */
+function listingConsole() {
+  const device = sentNow().has("") && deviceOf(chosenDevice());
+  return device && deviceName(device);
 }
 
 /** @param {Title} title
@@ -15929,23 +16028,29 @@ function askToSend(/** @type {Entry} */ {name, format}) {
 
 /** Queue parts, which wait until the server has answered, and return whether all are.
  * @param {Entry[]} parts of so many titles
+ * @param {boolean} [anyway] also what the console has already
  * @returns {Promise<boolean>} */
-async function send(parts, name, count = 1) {
+async function send(parts, name, count = 1, anyway = false) {
   const other = parts.find(part => part.format && WORDS.noPackages[part.format]);
-  if (other && !(await askToSend(other))) return false;
+  if (other && !anyway && !(await askToSend(other))) return false;
   const ids = parts.map(part => part.id);
   const device = await deviceToSendTo();
   if (device === undefined) return false;
   let isQueued = false;
   setQueueing(ids, true);
   try {
-    const body = {entries: ids, device: device || undefined};
+    const body = {entries: ids, device: device || undefined, anyway};
     const {added, failed, undo} = await call("POST", "web/send", body);
     await poll("changes");
     isQueued = !failed.length;
     if (isQueued) tellSent(added, device, undo);
     else tellNotSent(added, failed, name, count);
   } catch (/** @type {any} */ error) {
+    if (error.answer?.reason === "all_on_console") {
+      setQueueing(ids, false);
+      const act = () => send(parts, name, count, true);
+      return ask({text: explain(error), yes: WORDS.sendAnyway, act});
+    }
     const text = WORDS.notSent(name, explain(error), count);
     toast(error.isUnanswered ? WORDS.perhapsSent(name, count) : text, true);
   }
@@ -16062,7 +16167,8 @@ function gridShape(width) {
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
   const row = width < 20 * rem ? 6.5 : 4.75; // higher where text is large
-  const height = isRows ? row * rem : columnWidth + below * rem;
+  const more = listingConsole() ? 1.25 : 0; // for how old an update is there
+  const height = isRows ? row * rem : columnWidth + (below + more) * rem;
   return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
 }
 
@@ -16661,10 +16767,22 @@ function renderShelves() {
       h.section(
         {class: "shelf", key: name},
         h.h2(null, WORDS.filters[name]),
+        name === "updates" && renderSendAll(titles),
         h.ul("rows", titles.slice(0, MAX_SHELF).map(card)),
       ),
     ),
   );
+}
+
+/** The button that sends all updates of these titles that are not under way. */
+function renderSendAll(/** @type {Title[]} */ titles) {
+  const isOffered = title =>
+    statusOf(title).hasNewer && !isOngoing(statusOf(title).status);
+  const offered = titles.filter(isOffered);
+  const parts = offered.flatMap(title => statusOf(title).toSend);
+  const {length} = offered;
+  const act = () => send(parts, WORDS.titles(length), length);
+  return parts.length > 0 && button(WORDS.sendAll, act, {class: "link", key: "send"});
 }
 
 /** Whether the library shows a part of its titles, or has them selected. */
@@ -16821,6 +16939,7 @@ function renderSummary(count) {
       isWhole ? WORDS.titles(all) : WORDS.found(count, all),
     ),
     0 < count && !isWhole && button(WORDS.showAll, showAll, {class: "link"}),
+    state.library.filter === "updates" && renderSendAll(visibleTitles()),
   );
 }
 
@@ -16914,7 +17033,9 @@ function renderFilter() {
     .filter(({filter: each, count}) => count > 0 || [filter, "updates"].includes(each))
     .map(({filter: each, count}) => {
       const number = h.span("chip-count", ` ${NUMBER.format(count)}`);
-      return [each, [WORDS.filters[each], each !== "all" && number]];
+      const place = each === "unsent" && listingConsole();
+      const label = place ? WORDS.notOn(place) : WORDS.filters[each];
+      return [each, [label, each !== "all" && number]];
     });
   return renderChips(WORDS.filter, chips, filter, each => narrow({filter: each}));
 }
@@ -16923,6 +17044,7 @@ function renderFilter() {
  * is known of it. A button follows. */
 function renderTitle(/** @type {Title} */ title) {
   const href = `#title/${title.id}`;
+  const older = onConsole(title) && olderThere(title, id => numberSent(id, sentNow()));
   return [
     h.a(
       {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
@@ -16932,6 +17054,7 @@ function renderTitle(/** @type {Title} */ title) {
       "entry-text",
       h.a({class: "entry-name", href, title: title.name}, title.name),
       renderTitleMeta(title),
+      older && h.p({class: "meta", title: older}, older),
       renderMarks(marksOfTitle(title).slice(0, 1)),
     ),
   ];
@@ -16949,7 +17072,14 @@ function renderTitleMeta(/** @type {Title} */ title) {
   const decided = WORDS.ages[state.ages?.[title.id] || ""];
   const age = state.account.admin && (decided || formerAge(title));
   const flows = () => wholeFacts([size, row && leftText(figuresOf(row))]);
-  return h.p("meta", row ? live(flows) : wholeFacts([size, contents, age]));
+  const facts = [onConsole(title), size, contents, age];
+  return h.p("meta", row ? live(flows) : wholeFacts(facts));
+}
+
+/** On which console a title is, if the one that Send is for lists it. */
+function onConsole(/** @type {Title} */ {parts}) {
+  const name = listingConsole();
+  return name && isListed(parts, sentNow()) && WORDS.onConsole(name);
 }
 
 /** The row of the queue in which a device receives a title now, whoever sent it. */
@@ -17278,24 +17408,26 @@ function titleFacts(/** @type {Title} */ title) {
 
 /** What consoles have listed of a title, a line for each, with when that was read.
  * @param {Title} title */
-function listsOf({parts}) {
-  const here = new Map(
-    parts.flatMap(contentsIn).map(({id, kind, number}) => [id, {kind, number}]),
-  );
-  const newest = levelOf([...here.values()]);
+function listsOf(title) {
+  const ids = new Set(title.parts.flatMap(contentsIn).map(({id}) => id));
   return state.sent
-    .filter(({is_listed: isListed}) => isListed)
+    .filter(each => each.is_listed && each.contents.some(([id]) => ids.has(id)))
     .map(({device, contents, sent_at: time}) => {
-      const there = contents.filter(([id]) => here.has(id));
-      if (!there.length) return "";
-      const level = levelOf(
-        there.map(([id, number]) => ({kind: here.get(id)?.kind, number})),
-      );
+      const numbers = new Map(contents);
+      const older = olderThere(title, id => numbers.get(id) ?? -1);
       const name = state.devices?.find(({id}) => id === device)?.name || "";
-      const isOlder = level < newest && WORDS.updateThere(level, newest);
-      return joinFacts([name, isOlder, WORDS.thereAt(formatAge(time))]);
-    })
-    .filter(Boolean);
+      return joinFacts([name, older, WORDS.thereAt(formatAge(time))]);
+    });
+}
+
+/** How old the newest update of a title on a console is, if there is a newer one here.
+ * @param {Title} title
+ * @param {(id: string) => number} numberThere of the version of a content */
+function olderThere({parts}, numberThere) {
+  const here = parts.flatMap(contentsIn);
+  const there = here.map(each => ({...each, number: numberThere(each.id)}));
+  const [level, newest] = [levelOf(there), levelOf(here)];
+  return level < newest && WORDS.updateThere(level, newest);
 }
 
 /** The newest update among contents, as people count them.
@@ -18748,7 +18880,7 @@ function renderDevice(/** @type {Device} */ device) {
   const openAddress = () => openForm(`address-${id}`);
   const open = openRows().filter(({place}) => place === id);
   const totals = h.span(null, totalsText(open, device) || addressText(device));
-  const sent = state.sent.filter(delivery => delivery.device === id);
+  const sent = state.sent.filter(each => each.device === id && !each.is_listed);
   const {size} = new Set(sent.map(({entry}) => findTitle(entry)?.id || entry));
   const deeds = () => [
     renderShare(device),
@@ -19854,7 +19986,24 @@ function renderTidy() {
     WORDS.tidy,
     h.p("lead", WORDS.tidyLead),
     renderLoaded("tidy", state.tidy, renderTidyFiles),
+    renderNowhere(),
   );
+}
+
+/** The titles that no console lists, of those that tell what they have. */
+function renderNowhere() {
+  const lists = state.sent.filter(each => each.is_listed);
+  const ids = new Set(lists.flatMap(({contents}) => contents.map(([id]) => id)));
+  const isNowhere = ({parts}) => {
+    const contents = parts.flatMap(contentsIn);
+    return contents.length > 0 && !contents.some(({id}) => ids.has(id));
+  };
+  const titles = sorted(allTitles(), "size").filter(isNowhere);
+  if (!lists.length || !titles.length) return false;
+  const sum = joinFacts([WORDS.titles(titles.length), formatBytes(totalSize(titles))]);
+  const row = ({id, name, size}) =>
+    h.li({key: id}, h.a({href: `#title/${id}`}, name), " ", formatBytes(size));
+  return renderFolded(WORDS.onNoConsole, sum, h.ul(null, titles.map(row)));
 }
 
 /** @param {Tidy} tidy */

@@ -1794,13 +1794,13 @@ class Connection(ftplib.FTP):
 
     progress: Progress
     _reply_seconds = TIMEOUT_SECONDS  # that a reply may take as a whole
-    _login_end = math.inf  # by time.monotonic()
+    end = math.inf  # of all calls, by time.monotonic()
     _unread = b""
 
     def open(self, host: str, port: int, user: str, password: str) -> None:
         """Connect and log in. A console that is off is told soon; later it may be busy.
         :raises TargetOffline: no device has the name."""
-        self._login_end, self._unread = time.monotonic() + LOGIN_SECONDS, b""
+        self.end, self._unread = time.monotonic() + LOGIN_SECONDS, b""
         self.host, self.timeout = host, TIMEOUT_SECONDS  # also of data connections
         self.sock = connect(host, port, CONNECT_SECONDS)
         self.sock.settimeout(TIMEOUT_SECONDS)
@@ -1812,7 +1812,7 @@ class Connection(ftplib.FTP):
             raise
         self.login(user, password)
         self.voidcmd("TYPE I")
-        self._login_end = math.inf
+        self.end = math.inf
 
     def _check_web(self) -> None:
         """:raises ftplib.error_proto: what greets nobody is a web server."""
@@ -1837,7 +1837,7 @@ class Connection(ftplib.FTP):
         :raises TimeoutError, EOFError: it does not end.
         :raises ftplib.error_proto: it is longer than any reply, or is none.
         """
-        end = min(time.monotonic() + self._reply_seconds, self._login_end)
+        end = min(time.monotonic() + self._reply_seconds, self.end)
         code, room, texts = "", MAX_REPLY_BYTES, list[str]()
         for _ in range(MAX_REPLY_LINES):
             line = self._line(room, end)
@@ -1886,7 +1886,7 @@ class Connection(ftplib.FTP):
     def listed(self) -> list[Listed]:
         """Return what is in the current folder.
         :raises Failed: the list has no end."""
-        text, end = b"", time.monotonic() + LIST_SECONDS
+        text, end = b"", min(time.monotonic() + LIST_SECONDS, self.end)
         with self.data("LIST") as data:
             while block := self._receive(data, end):
                 text += block
@@ -2015,10 +2015,13 @@ class FTPDisk(Storage):
         with self._problems(name), progress.cancels(self._ftp.interrupt):
             yield self._ftp
 
-    def list(self, folder: str, progress: Progress) -> list[Listed]:
+    def list(
+        self, folder: str, progress: Progress, end: float = math.inf
+    ) -> list[Listed]:
         """Return what is in a folder, [] where there is no such folder.
-        :raises Failed: it cannot be read."""
+        :raises Failed: it cannot be read until the time `end`."""
         with self.calls(one_line(folder), progress) as ftp:
+            ftp.end = end
             try:
                 ftp.cwd(folder)
             except ftplib.error_perm:
@@ -2705,7 +2708,10 @@ NOTHING_KEPT = {"progress_percent": 0, "bytes_transferred": 0}
 UNDO_SECONDS = 30.0  # for which cancelling can be undone; the page offers it for 10
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 INSTALLED_SECONDS = 600.0  # between two looks at what is on a console
+LOOK_SECONDS = 60.0  # that one of them may take
+LAST_TITLE_SECONDS = 10.0  # before its end, no title is begun
 MAX_CONSOLE_TITLES = 5000
+MAX_TOLD_PARTS = 5000  # in one call: 160 KB
 GAMES_FOLDER = "/games:"
 CONSOLE_TITLE = re.compile(r"\[([0-9A-F]{16})\]$")
 CONSOLE_PART = re.compile(r"\[([0-9A-F]{16})\]\[v([0-9]{1,10})\]\[[A-Z]+\]\.nsp$")
@@ -2752,41 +2758,66 @@ class Installed:
 
     def __init__(self, target: FTPDisk, server: Server) -> None:
         self.target, self.server = target, server
-        self._titles: list[Listed] = []  # at the last time
+        self.forget()
 
     def forget(self) -> None:
-        """Read it anew: the console may have been away."""
-        self._titles = []
+        """Read all anew at the next look."""
+        self._titles: list[Listed] = []  # that are told, all of them and
+        self._wanted: list[str] = []  # folders of those that the library has
+        self._left: list[str] = []  # of these, those to read
+        self._parts: dict[str, int] = {}  # numbers of versions that were read, by id
 
-    def look(self, progress: Progress) -> None:
-        """:raises Problem: it cannot be read or told."""
+    def look(self, progress: Progress) -> bool:
+        """Go on reading, for at most LOOK_SECONDS, and tell the server when that is
+        done. Return whether it is: the rest is for the next time.
+        :raises Problem: it cannot be read or told."""
+        end = time.monotonic() + LOOK_SECONDS
         with contextlib.closing(self.target):
             self.target.connect()
-            titles = self.target.list(GAMES_FOLDER, progress)
-            if not titles or titles == self._titles:
-                return
-            if len(titles) > MAX_CONSOLE_TITLES:
-                raise Failed("saves_many")
-            parts = [
-                part
-                for name in self._wanted(titles)
-                for part in self._parts(name, progress)
-            ]
-        self.server.call("POST", ON_CONSOLE_PATH, {"parts": sorted({*parts})})
-        self._titles = titles
+            if not self._left and not self._begin(progress, end):
+                return True
+            while self._left and time.monotonic() < end - LAST_TITLE_SECONDS:
+                self._read(self._left[-1], progress, end)
+                self._left.pop()
+        return not self._left and self._tell()
 
-    def _wanted(self, titles: Sequence[Listed]) -> list[str]:
-        """Return the folders of the titles that the library has."""
-        entries = self.server.call("GET", "/api/list")["entries"]
-        known = {entry.get("metadata", {}).get("base_id") for entry in entries}
-        names = [(CONSOLE_TITLE.search(title.name), title.name) for title in titles]
-        return [name for found, name in names if found and found[1] in known]
+    def _begin(self, progress: Progress, end: float) -> bool:
+        """Read the titles, and return whether there is news: others than before, or
+        others of them that the library has."""
+        titles = self.target.list(GAMES_FOLDER, progress, end)
+        if not titles:
+            return False
+        if len(titles) > MAX_CONSOLE_TITLES:
+            raise Failed("saves_many")
+        found = [(CONSOLE_TITLE.search(title.name), title.name) for title in titles]
+        folders = {match[1]: name for match, name in found if match}
+        asked = {"titles": list(folders)}
+        known = self.server.call("POST", ON_CONSOLE_PATH, asked)["known"]
+        wanted = [folders[id] for id in known]
+        if (titles, wanted) == (self._titles, self._wanted):
+            return False
+        self._titles, self._wanted, self._left = titles, wanted, wanted[::-1]
+        self._parts = {}
+        return True
 
-    def _parts(self, name: str, progress: Progress) -> Iterator[str]:
-        """Yield id and version of each part, such as "0100000000010800 65536"."""
-        for file in self.target.list(f"{GAMES_FOLDER}/{name}", progress):
+    def _read(self, name: str, progress: Progress, end: float) -> None:
+        """Read the parts of a title."""
+        for file in self.target.list(f"{GAMES_FOLDER}/{name}", progress, end):
             if part := CONSOLE_PART.search(file.name):
-                yield f"{part[1]} {part[2]}"
+                number = max(int(part[2]), self._parts.get(part[1], 0))
+                self._parts[part[1]] = number
+
+    def _tell(self) -> bool:
+        """Tell the server, in one call or several, and return True."""
+        titles, self._titles = self._titles, []  # again, where that breaks
+        texts = [f"{id} {number}" for id, number in sorted(self._parts.items())]
+        for first in range(0, max(len(texts), 1), MAX_TOLD_PARTS):
+            last = first + MAX_TOLD_PARTS
+            more = {"goes_on": first > 0, "is_last": last >= len(texts)}
+            body = {"parts": texts[first:last], **more}
+            self.server.call("POST", ON_CONSOLE_PATH, body)
+        self._titles = titles
+        return True
 
 
 class Watch:
@@ -2829,12 +2860,17 @@ class Watch:
             self.state.save()  # what a failing disk did not take
             self.readiness = Problem(self.target.check_ready(self.state))
             if not was_ready:
-                self._saves_due = self._installed_due = -math.inf
-                if self.installed:
-                    self.installed.forget()
+                self._saves_due = -math.inf
+                self.forget_installed()
         except TargetOffline as problem:
             self.readiness = problem
             raise
+
+    def forget_installed(self) -> None:
+        """Have what is installed read anew: the console was away, or was sent to."""
+        self._installed_due = -math.inf
+        if self.installed:
+            self.installed.forget()
 
     def copy_saves(self) -> None:
         """Copy what is new of the saves on a console that is ready, if that is due."""
@@ -2849,16 +2885,18 @@ class Watch:
         is_due = time.monotonic() >= self._installed_due
         if self.installed and is_due and str(self.readiness) == READY:
             with contextlib.suppress(Cancelled):  # then it is due again at once
-                self._read_installed(self.installed)
-                self._installed_due = time.monotonic() + INSTALLED_SECONDS
+                if self._read_installed(self.installed):
+                    self._installed_due = time.monotonic() + INSTALLED_SECONDS
 
-    def _read_installed(self, installed: Installed) -> None:
+    def _read_installed(self, installed: Installed) -> bool:
+        """Return whether the look has ended."""
         progress = self.pace.idle
         try:
-            installed.look(progress)
+            return installed.look(progress)
         except Problem as problem:
             progress.check()
             self.screen.say(f"What is on the console is not known: {problem}")
+            return True
 
     def stop(self, item: Item, name: str) -> None:
         """Note that an item was cancelled. What the target has of it stays for now."""
@@ -3336,7 +3374,9 @@ class Sender:
                 self.screen.say("The queue is empty.")
                 self.watch.remove_stopped()
                 return
-            if not has_sent:
+            if has_sent:
+                self.watch.forget_installed()
+            else:
                 self.watch.read_installed()
                 self.watch.copy_saves()
                 self.screen.say("Waiting for queue items.")

@@ -149,7 +149,7 @@ INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its 
     "GET /api/entries/<entry_id>/info": ({**DONE, "entry": ENTRY}, [404]),
     "POST /api/send-to-switch": (MESSAGE, [403, 404, 409]),
     "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304, 400]),
-    "POST /api/on-console": (DONE, []),
+    "POST /api/on-console": ({**DONE, "known": [str]}, []),
     "POST /api/send-queue/progress": (REPORTED, [404, 409]),
     "POST /api/send-queue/update": (REPORTED, [404, 409]),
     f"POST {ADDRESSES}": ({**DONE, "addresses": dict, "stale_after": float}, []),
