@@ -37,7 +37,8 @@ PLAIN = {  # those that name nothing of the library
     *("progress_percent", "bytes_transferred", "transfer_speed", "error_message"),
     *("client", "release", "offered", "key", "own_password", "base", "digest"),
     *("ending", "token", "paused", "undo", "language", "volume", "freed"),
-    *("error_code", "error_arguments", "bytes_kept", "parts"),
+    *("error_code", "error_arguments", "bytes_kept", "parts", "goes_on", "is_last"),
+    *("anyway",),
 }
 VALUES = {"before": "2000-01-01T00:00:00", "status": "failed", "way": "retry"}
 VALUES |= {"base": "/dir", "name": "remote"}

@@ -448,6 +448,11 @@ def test_what_is_on_the_console_is_read_while_it_is_idle_and_ready(
     [line] = lines
     assert line.startswith("What is on the console is not known: console does not")
     assert house.listed("anna", "anna")[0] == {TITLES[0]: 0}
+    watch.installed.look = lambda progress: False  # type: ignore[method-assign]
+    watch._installed_due = 0.0
+    watch.read_installed()
+    assert watch._installed_due == 0.0  # the look goes on at the next time
+    watch._installed_due = math.inf
     before = console.lists
     watch.read_installed()  # which is not due
     assert console.lists == before

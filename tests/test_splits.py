@@ -157,6 +157,8 @@ def test_a_split_file_is_read_as_one(tmp_path: pathlib.Path) -> None:
         buffer = bytearray(9)
         assert (file.readinto(buffer), buffer[:5]) == (5, b"cdefg")
         assert file.stat().st_size == 7
+    with pytest.raises(ValueError, match="closed"):
+        file.place(0, 1)
     os.remove(tmp_path / "A.xc1")
     os.mkdir(tmp_path / "A.xc1")
     for path in ("A.xc0", "A.xc1"):

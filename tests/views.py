@@ -179,7 +179,8 @@ def change_answers(
 
 
 def view_scanning(page: Any, address: str) -> None:
-    scan = {"scanning": True, "files": 1234, "read": 87, "folders": [], "disks": []}
+    scan = {"scanning": True, "files": 1234, "read": 87}
+    scan |= {"folders": [], "disks": [], "passed_over": []}
     change_answers(page, lambda body: body.update(scan=scan))
     view_empty(page, address)
     see(page, "1,234 files so far")
@@ -316,6 +317,7 @@ def view_offline(page: Any, address: str) -> None:
         "scanning": False,
         "folders": [folder],
         "disks": [disk, missing],
+        "passed_over": [],
         "finished": None,
     }
     scan |= sentence("problem", "disk_full")
