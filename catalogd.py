@@ -1417,6 +1417,7 @@ USUAL_NAME = re.compile(  # Name [0100...][v0]
 FIRST_PART = re.compile(  # of a split file, with the others beside it
     r"\.(?:(?P<start>ns|xc)0|(?P<type>ns[pz]|xc[iz])\.0?0)$", re.IGNORECASE
 )
+SPLIT_TYPES = {"ns": "nsp", "xc": "xci"}  # by how the first part's extension starts
 PART_IN_FOLDER = re.compile(r"\d\d")  # of a folder that is a split file
 HIDDEN = (".", "~")  # starts of names that are passed over: ".Trash-1000" too
 BINS = {  # folders of systems, in lower case, that have no games: who tells of them
@@ -1533,9 +1534,7 @@ def joined_name(path: str) -> str:
     first = FIRST_PART.search(path) if path.endswith("0") else None
     if first is None:
         return path
-    ending = (
-        first["type"] or f"{first['start']}{'p' if first['start'] == 'ns' else 'i'}"
-    )
+    ending = first["type"] or SPLIT_TYPES[first["start"].lower()]
     return f"{path[: first.start()]}.{ending}"
 
 
@@ -1813,7 +1812,7 @@ def header_facts(ending: str, window: "Window") -> dict[str, Any]:
     """Return the facts that a file's bytes tell. As `format` they tell what it is, if
     its ending says otherwise. What is none of our formats is not complete, if its first
     bytes show that, and has no facts else."""
-    for read in dict.fromkeys((FORMATS[ending].read, nsp_facts, xci_facts, nro_facts)):
+    for read in dict.fromkeys((FORMATS[ending], nsp_facts, xci_facts, nro_facts)):
         with contextlib.suppress(EOFError):
             if facts := read(window):
                 if facts.get("format") in (ending, PLAIN_FORMATS.get(ending)):
@@ -2068,10 +2067,8 @@ def xci_facts(window: Window) -> dict[str, Any]:
     for start in (0, 0x1000):
         if window.read(start + 0x100, 4) == b"HEAD":
             end, root = struct.unpack("<I20xQ", window.read(start + 0x118, 0x20))
-            facts = {
-                "format": "xci",
-                "complete": window.size >= start + 0x200 * (end + 1),
-            }
+            is_whole = window.size >= start + 0x200 * (end + 1)
+            facts = {"format": "xci", "complete": is_whole}
             with contextlib.suppress(EOFError):
                 facts |= secure_facts(window, start + root)
             return facts
@@ -2095,21 +2092,13 @@ def xcz_facts(window: Window) -> dict[str, Any]:
     return facts | {"complete": None} if facts else {}
 
 
-class Format(NamedTuple):
-    """What is known of files with an extension."""
-
-    read: Callable[[Window], dict[str, Any]] = lambda window: {}  # the facts of headers
-    is_package: bool = True  # consoles install it
-
-
-FORMATS = {
-    "nsp": Format(nsp_facts),
-    "nsz": Format(nsp_facts),
-    "xci": Format(xci_facts),
-    "xcz": Format(xcz_facts),
-    "nro": Format(nro_facts, is_package=False),
+PACKAGES = {  # what consoles install: the readers of headers, by extension
+    "nsp": nsp_facts,
+    "nsz": nsp_facts,
+    "xci": xci_facts,
+    "xcz": xcz_facts,
 }
-PACKAGES = [extension for extension, row in FORMATS.items() if row.is_package]
+FORMATS = {**PACKAGES, "nro": nro_facts}
 
 
 # Names: safe names ---
@@ -9752,7 +9741,7 @@ FILE_HEADERS = {**KEPT_HEADERS, "Content-Type": "application/octet-stream"}
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
-    "packages": PACKAGES,
+    "packages": [*PACKAGES],
     "parts": PART_NAMES,
     "fault_tabs": {code: kind.tab for code, kind in FAULTS.items() if kind.tab},
     "programs": {id: program_facts(row) for id, row in CONSOLE_PROGRAMS.items()},

@@ -57,7 +57,7 @@ FORMAT = [
         "\n\ndef trial_facts(window: Any) -> dict[str, Any]:\n"
         '    return {"version": "9"}\n\n\n',
     ),
-    Place("catalogd.py", "\nFORMATS = {\n", '    "tri": Format(trial_facts),\n'),
+    Place("catalogd.py", "\nPACKAGES = {\n", '    "tri": trial_facts,\n'),
     Place("catalogd.py", "\nextensions = nsp", " tri"),
     Place("catalogd.ini.example", "\nextensions = nsp", " tri"),
 ]
@@ -108,7 +108,7 @@ CHANGES = {  # by their rows in contributing.md, each with what is asked after i
     "a file format": (
         FORMAT,
         "assert 'tri' in catalogd.Settings().extensions;"
-        "assert catalogd.FORMATS['tri'].read(None) == {'version': '9'};"
+        "assert catalogd.FORMATS['tri'](None) == {'version': '9'};"
         "assert catalogd.EXAMPLE == open('catalogd.ini.example').read()",
     ),
     "a console program": (

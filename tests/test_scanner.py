@@ -2747,8 +2747,7 @@ def newer(
     for number in range(5):
         library.add(f"{number}.nsp")
     scanner.scan()
-    newer = catalogd.Format(lambda window: {"newer": True})
-    monkeypatch.setattr(catalogd, "FORMATS", {"nsp": newer})
+    monkeypatch.setattr(catalogd, "FORMATS", {"nsp": lambda window: {"newer": True}})
     monkeypatch.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION + 1)
     monkeypatch.setattr(catalogd, "BATCH", 2)
     return catalogd.Scanner(store, scanner.settings)

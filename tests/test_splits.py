@@ -74,6 +74,11 @@ def test_a_split_file_is_one_entry_with_the_joined_bytes(
     assert entry["metadata"]["sha256"] == hashlib.sha256(WHOLE).hexdigest()
 
 
+def test_parts_may_be_named_in_capitals() -> None:
+    assert catalogd.joined_name("/games/A.NS0") == "/games/A.nsp"
+    assert catalogd.joined_name("/games/A.Xc0") == "/games/A.xci"
+
+
 def test_a_change_of_a_part_is_one_of_the_entry(
     form: tuple[str, str, str], library: Library, scanner: catalogd.Scanner
 ) -> None:
