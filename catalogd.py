@@ -6341,14 +6341,22 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
+def outside(items: Mapping[str, T], folders: Iterable[str]) -> dict[str, T]:
+    """Return of items by path those that are not below these folders."""
+    tops, left = {*map(pathlib.PurePath, folders)}, {}
+    for path, item in {**items}.items():  # the thread of a disk may add one
+        at = pathlib.PurePath(path)
+        if tops.isdisjoint([at, *at.parents]):
+            left[path] = item
+    return left
+
+
 def spelled(folder: str, path: str) -> str:
     """Return a path below a folder as the disk spells it, which may be blind to case.
     :raises OSError: a folder above it cannot be read."""
     for part in os.path.relpath(path, folder).split(os.sep):
         names = os.listdir(folder)
-        alike = (
-            at for at in names if normalized(at).lower() == normalized(part).lower()
-        )
+        alike = (name for name in names if comparable(name) == comparable(part))
         folder = os.path.join(folder, part if part in names else next(alike, part))
     return os.path.normpath(folder)
 
@@ -6761,8 +6769,7 @@ Count = Callable[..., None]
 Trees = Mapping[str, Tree | None]  # by library folder; None where it cannot be read
 Pair = tuple[KnownFile, FoundFile]
 Contents = Mapping[str, FileContent | None]  # by path; None of a file that grows
-ReadFiles = Callable[[Iterable[FoundFile]], Contents]
-FindEqual = Callable[[Iterable[str | None]], Iterable[KnownFile]]
+Samples = Mapping[str, str | None]  # by path; None of a file that grows
 Likeness = Callable[[FoundFile, str | None], Any]  # of a file and its sample
 
 
@@ -6866,7 +6873,7 @@ EQUAL: tuple[Likeness, ...] = (
 def pair_read(
     entries: list[KnownFile],
     files: Iterable[FoundFile],
-    samples: Mapping[str, str | None],
+    samples: Samples,
     is_sure: Callable[[FoundFile], bool],
     excluded: Container[str],
 ) -> list[Pair]:
@@ -6890,7 +6897,7 @@ def pair_read(
 def pair_alike(
     entries: Iterable[KnownFile],
     files: Iterable[FoundFile],
-    samples: Mapping[str, str | None],
+    samples: Samples,
     likeness: Likeness,
 ) -> list[Pair]:
     """Pair those that are alike, the first entry with the last file."""
@@ -6903,9 +6910,7 @@ def pair_alike(
 
 
 def waiting(
-    entries: Iterable[KnownFile],
-    others: Iterable[KnownFile],
-    samples: Mapping[str, str | None],
+    entries: Iterable[KnownFile], others: Iterable[KnownFile], samples: Samples
 ) -> list[KnownFile]:
     """Return the entries that have no file, the first to get one first: what people
     touched, has just lost its own, or is older. One whose file grows stays as it is."""
@@ -6918,9 +6923,7 @@ def waiting(
 
 
 def with_files(
-    here: Iterable[KnownFile],
-    pairs: Iterable[Pair],
-    samples: Mapping[str, str | None],
+    here: Iterable[KnownFile], pairs: Iterable[Pair], samples: Samples
 ) -> list[KnownFile]:
     """Return entries that have a file, each with that which it has now."""
     as_before = [it for it in here if samples.get(it.file.path, it.sample) == it.sample]
@@ -7009,13 +7012,6 @@ def is_lost(image: TitleImage, tree: Tree | None) -> bool:
     return bool(is_read) and not is_away(image.path, image.volume, tree)
 
 
-def newly(
-    state: str, entries: Iterable[KnownFile], states: Mapping[str, str]
-) -> list[KnownFile]:
-    """Return the entries that come to have this state."""
-    return [it for it in entries if it.state != states[it.id] == state]
-
-
 def compare(
     left: Difference,
     contents: Contents,
@@ -7047,28 +7043,28 @@ def compare(
     merged = take_twins(takers, with_files(here, pairs, samples))
     pairs += [*((entry, twin.file) for entry, twin in merged), *left.updated]
     ended = {twin.id for _, twin in merged}
+    kept = [(entry, file) for entry, file in pairs if entry.id not in ended]
     lost = [it for it in rest(pairs, entries, ())[0] if it.id in ids]
+    old = [it for it in lost if it.id not in hidden and is_old(it, forget_before)]
+    newly = {
+        state: [it for it in lost if it.state != states[it.id] == state]
+        for state in ("gone", "offline", "excluded")
+    }
     return Changes(
         added=[(file, contents[file.path]) for file in new],
-        updated=[
-            (it, at, contents.get(at.path)) for it, at in pairs if it.id not in ended
-        ],
-        forgotten=[
-            it for it in lost if it.id not in hidden and is_old(it, forget_before)
-        ],
+        updated=[(entry, file, contents.get(file.path)) for entry, file in kept],
+        forgotten=old,
         merged=merged,
-        gone=newly("gone", lost, states),
-        offline=newly("offline", lost, states),
-        excluded=newly("excluded", lost, states),
+        **newly,
     )
 
 
 def find_changes(
     known_files: Iterable[KnownFile],
     trees: Trees,
-    read: ReadFiles,
+    read: Callable[[Iterable[FoundFile]], Contents],
     forget_before: str,
-    equal: FindEqual = lambda samples: (),
+    equal: Callable[[Iterable[str | None]], Iterable[KnownFile]] = lambda samples: (),
     are_lost: bool = False,
     exclusion: Exclusion = NO_EXCLUSION,
 ) -> Changes:
@@ -7228,12 +7224,7 @@ class GrowingFiles:
 
     def begin_scan(self, tops: Iterable[str]) -> None:
         """Forget those below these folders, unless the scan finds them again."""
-        self._before, read = self.files, {*tops}
-        self.files = {
-            path: file
-            for path, file in self.files.items()
-            if read.isdisjoint(map(str, pathlib.PurePath(path).parents))
-        }
+        self._before, self.files = self.files, outside(self.files, tops)
 
     def is_quiet(self, path: str, now: os.stat_result, is_polled: bool) -> bool:
         """Return whether a file was left alone for a while: by its mtime, or, where
@@ -7245,9 +7236,8 @@ class GrowingFiles:
         if file is None or file.facts != facts:
             file = GrowingFile(facts, at)
         wait = max(self.settle, POLLED_SETTLE_SECONDS) if is_polled else self.settle
-        is_left_alone = at - file.since >= (
-            MAX_PAUSE_SECONDS if file.is_paused else wait
-        )
+        pause = MAX_PAUSE_SECONDS if file.is_paused else wait
+        is_left_alone = at - file.since >= pause
         is_old = not file.is_paused and self.clock() - now.st_mtime >= wait
         if not (is_left_alone or is_old):
             self.files[path] = file
@@ -7641,19 +7631,13 @@ class Disks:
             first, more = min(tree.unreadable), len(tree.unreadable) - 1
             also = f", nor can {more} more in {tree.library_folder}" if more else ""
             self.warn(first, f"cannot be read{also}. The entries in it wait.")
+        misnamed = "is not served: its name is not valid UTF-8. Rename it."
         for path, passed in tree.passed_over.items():
             if passed.kind == "passed_misnamed":
-                self.warn(
-                    path, "is not served: its name is not valid UTF-8. Rename it."
-                )
+                self.warn(path, misnamed)
 
     def _keep_passed_over(self, tree: Tree) -> None:
-        kept = {
-            path: passed
-            for path, passed in self.passed_over.items()
-            if not any(is_below(path, top) for top in tree.tops)
-        }
-        self.passed_over = kept | tree.passed_over
+        self.passed_over = outside(self.passed_over, tree.tops) | tree.passed_over
         counts = collections.Counter(it.kind for it in self.passed_over.values())
         kinds = (kind for kind in SENTENCES if kind in counts)
         self.state.passed_over = [say(kind, counts[kind]) for kind in kinds]
@@ -7738,12 +7722,6 @@ class Disks:
         if not all(self.each(wanted, self.images.add_cover).values()):
             self.has_skipped = True
         self.images.write()
-
-    def forget_unreadable(self, tops: Sequence[str]) -> None:
-        """Forget unreadable files below these folders: the scan tries them again."""
-        for path in [*self.unreadable]:
-            if any(is_below(path, top) for top in tops):
-                del self.unreadable[path]
 
     def changed(self, is_due: bool) -> list[str]:
         """Return the folders below which is to be read now.
@@ -7877,7 +7855,8 @@ class Scanner:
         facts = digest, forget_before[:13]  # which is another one each hour
         if self._compared == (*facts, self.entries.version()):
             return Changes()
-        self.disks.forget_unreadable(tops)
+        # What could not be read is tried again.
+        self.disks.unreadable = outside(self.disks.unreadable, tops)
         self.disks.has_skipped = False
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
@@ -10437,10 +10416,8 @@ class AccountCalls(Calls):
     def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
         changes = {name: body[name] for name in body.keys() - OWN_PASSWORD}
         if "password" in body:
-            password = check_password(
-                body["password"], self.accounts.name_of(int(account))
-            )
-            changes["password"] = hash_password(password)
+            name = self.accounts.name_of(int(account))
+            changes["password"] = hash_password(check_password(body["password"], name))
         if changes.keys() - AGE:
             self.passwords.check_own(caller, body)
         name = self.accounts.change(int(account), changes, keep=caller.credential)
@@ -20987,11 +20964,9 @@ class Notices:
 
     def _new(self) -> list[Row]:
         news = self.store.news(NEWS_SECONDS / 86400)
-        before, self._known = (
-            self._known,
-            {(event["id"], event["time"]) for event in news},
-        )
-        return [event for event in news if (event["id"], event["time"]) not in before]
+        now = {(event["id"], event["time"]): event for event in news}
+        before, self._known = self._known, {*now}
+        return [event for key, event in now.items() if key not in before]
 
     def _changed_faults(self) -> list[Row]:
         """Return the faults that have begun since the last call, or have ended. One
@@ -21895,9 +21870,8 @@ def check_up(args: argparse.Namespace) -> int:
     findings = [("version", f"ok: catalogd {__version__}"), ("settings", f"ok: {read}")]
     service = running_service(args.data_dir)
     become_owner(args.data_dir)
-    findings += (
-        service_tests(service, settings) if service else own_tests(args, settings)
-    )
+    tests = service_tests(service, settings) if service else own_tests(args, settings)
+    findings += tests
     for name, text in findings:
         print(f"{name:10}{printable(text)}")
     return 0 if all(text.startswith("ok: ") for _, text in findings) else 1
