@@ -1605,11 +1605,9 @@ def words_and_marks(stem: str) -> tuple[str, dict[str, Any]]:
         return stem, {}
     games = [game for game in re.split(r"\+(?![^\[]*\])", stem) if title_ids(game)]
     marks = mark_facts(games[0] if games else stem)
-    if len(games) > 1:
-        marks["contents"] = [
-            content(title_ids(game)[0], mark_facts(game).get("version", ""))
-            for game in games
-        ]
+    versions = {title_ids(it)[0]: mark_facts(it).get("version", "") for it in games}
+    if len(versions) > 1:
+        marks["contents"] = listed_contents(versions)
     words = TAG.sub(" ", AFTER_TAGS.sub("", stem) if games else stem).strip(" -_")
     if re.search(r"\w", words):
         return words, marks
@@ -1643,7 +1641,7 @@ def kind_facts(counts: str, title_id: str, version: str) -> dict[str, Any]:
             kinds[KIND_WORDS[word.casefold()]] += int(count or 1)
         version = number or version
     kind = min(kinds, key=CONTENT_KINDS.index, default="")
-    own = title_facts(title_id or "0").get("kind")
+    own = kind_of(title_id or "0")
     facts: dict[str, Any] = {"title_id": title_id, "version": version}
     if not title_id:
         facts |= {"kind": kind} | ({"more": dict(kinds)} if kinds.total() > 1 else {})
@@ -1657,22 +1655,29 @@ def kind_facts(counts: str, title_id: str, version: str) -> dict[str, Any]:
 
 
 def counted_contents(
-    kinds: collections.Counter[str], title_id: str, version: str
+    kinds: collections.Counter[Any], title_id: str, version: str
 ) -> dict[str, Any]:
     """Return as `contents` those that have an id, and as `more` how many others there
     are of each kind."""
-    ids = [title_id]
-    if title_facts(title_id)["kind"] == "base" and kinds["update"]:
-        ids.append(update_id(title_id))
-    contents = [content(one, version if one == ids[-1] else "") for one in ids]
-    others = kinds - collections.Counter(part["kind"] for part in contents)
-    return {"contents": contents} | ({"more": dict(others)} if others else {})
+    versions = {title_id: version}
+    if kind_of(title_id) == "base" and kinds["update"]:
+        versions = {title_id: "", update_id(title_id): version}
+    others = kinds - collections.Counter(map(kind_of, versions))
+    contents = {"contents": listed_contents(versions)}
+    return contents | ({"more": dict(others)} if others else {})
 
 
-def content(title_id: str, version: str = "") -> dict[str, Any]:
-    """Return an item of `contents`, whose kind is None where it is no game's."""
-    kind = title_facts(title_id).get("kind")
-    return {"title_id": title_id, "kind": kind, "version": version}
+def listed_contents(versions: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return `contents` of these versions by title id."""
+    return [
+        {"title_id": title_id, "kind": kind_of(title_id), "version": version}
+        for title_id, version in versions.items()
+    ]
+
+
+def kind_of(title_id: str) -> str | None:
+    """Return the kind of a part, None of one that is no game's."""
+    return title_facts(title_id).get("kind")
 
 
 def update_id(base_id: str) -> str:
@@ -1826,25 +1831,22 @@ def header_facts(ending: str, window: "Window") -> dict[str, Any]:
     return {}
 
 
-def named_contents(named: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the contents that have an id in a name."""
-    if "title_id" not in named:
-        return []
-    return named.get("contents") or [content(named["title_id"], named["version"])]
+def named_versions(named: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions of the contents that have an id in a name, by that."""
+    parts = named.get("contents") or ([named] if "title_id" in named else [])
+    return {part["title_id"]: part["version"] for part in parts}
 
 
 def cartridge_contents(named: Mapping[str, Any]) -> dict[str, Any]:
     """Return the contents that the name of a cartridge tells: the version of a game,
     unless it is 0, is that of an update beside it. Source: nxdumptool."""
-    if named["version"] in ("", "0") and "contents" not in named:
-        return {}
-    parts = []
-    for part in named_contents(named):
-        if part["kind"] == "base" and int(part["version"] or 0):
-            parts.append(content(part["title_id"]))
-            part = content(update_id(part["title_id"]), part["version"])
-        parts.append(part)
-    return {"contents": parts} if len(parts) > 1 else {}
+    versions: dict[str, str] = {}
+    for title_id, version in named_versions(named).items():
+        if kind_of(title_id) == "base" and int(version or 0):
+            versions |= {title_id: "", update_id(title_id): version}
+        else:
+            versions[title_id] = version
+    return {"contents": listed_contents(versions)} if len(versions) > 1 else {}
 
 
 def joined_facts(
@@ -1859,41 +1861,40 @@ def joined_facts(
     is_told = [*versions.items()] == [(named.get("title_id"), "")]
     if is_told and count <= 1 and "contents" not in named:
         return {**named}
-    by_name = {part["title_id"]: part for part in named_contents(named)}
-    parts = {}
-    for title_id, version in versions.items():
-        told = by_name.get(title_id) or content(title_id)
-        parts[title_id] = content(title_id, version or told["version"])
+    by_name = named_versions(named)
+    parts = {one: versions[one] or by_name.get(one, "") for one in versions}
     kinds = [named["kind"]] if "kind" in named else []
     more = collections.Counter(named.get("more", kinds))
-    more -= collections.Counter(parts[one]["kind"] for one in parts.keys() - by_name)
+    more -= collections.Counter(map(kind_of, parts.keys() - by_name))
     most = count or (MAX_CONTENTS if by_name.keys() & parts.keys() else 0)
-    for title_id, part in by_name.items():
-        if part["kind"] and len(parts) < most:
-            parts.setdefault(title_id, part)
+    for title_id, version in by_name.items():
+        if kind_of(title_id) and len(parts) < most:
+            parts.setdefault(title_id, version)
     others = [*itertools.islice(more.elements(), max(most - len(parts), 0))]
     others += ["unknown"] * (count - len(parts) - len(others))
-    return main_facts(named, [*parts.values()], collections.Counter(others))
+    return main_facts(named, parts, collections.Counter(others))
 
 
 def main_facts(
-    named: Mapping[str, Any], parts: list[dict[str, Any]], more: Mapping[str, int]
+    named: Mapping[str, Any], parts: Mapping[str, str], more: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Return the facts of a file with these contents, and more of some kinds. The main
-    one is that of the file's name, or else the first of the first kind."""
+    """Return the facts of a file with contents of these versions by title id, and more
+    of some kinds. The main one is that of the file's name, or else the first of the
+    first kind."""
     by_header = {"contents", "more", *(("kind", "base_id") if parts else ())}
     facts = {fact: named[fact] for fact in named if fact not in by_header}
     is_known = parts or "title_id" not in named  # and not the system's
-    if is_known and len(parts) + sum(more.values()) > 1:
-        facts |= {"contents": parts} | ({"more": dict(more)} if more else {})
     kinds = [*CONTENT_KINDS, None]
-    parts.sort(key=lambda part: kinds.index(part["kind"]))
-    parts.sort(key=lambda part: part["title_id"] != named.get("title_id"))
-    for main in parts[:1]:
-        facts["title_id"] = main["title_id"]
-        level = {main["title_id"]}  # the ids whose versions are the file's
-        level |= {update_id(main["title_id"])} if main["kind"] == "base" else set()
-        texts = [part["version"] for part in parts if part["title_id"] in level]
+    ids = sorted(parts, key=lambda title_id: kinds.index(kind_of(title_id)))
+    ids.sort(key=lambda title_id: title_id != named.get("title_id"))
+    if is_known and len(parts) + sum(more.values()) > 1:
+        facts["contents"] = listed_contents({one: parts[one] for one in ids})
+        facts |= {"more": dict(more)} if more else {}
+    for main in ids[:1]:
+        facts["title_id"] = main
+        level = {main}  # the ids whose versions are the file's
+        level |= {update_id(main)} if kind_of(main) == "base" else set()
+        texts = [parts[one] for one in ids if one in level]
         if numbers := [int(text) for text in texts if text]:
             facts |= {"version": str(max(numbers)), "patch": max(numbers) // 65536}
     return facts
