@@ -8549,20 +8549,13 @@ class Content(DiskFile):
         raise TimeoutError("The client takes nothing.")
 
     def _send_piece(self, sock: socket.socket, start: int, size: int) -> int:
-        # Python's would send 8 KiB at once, and knows no parts.
-        is_python = bool(sock.gettimeout())
-        if not hasattr(os, "sendfile") or (is_python and self.parts):
-            return self._send_read(sock, start, size)
-        if is_python:
-            return sock.sendfile(self, start, size)
-        try:
-            return os.sendfile(sock.fileno(), *self.place(start, size))
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOSYS):  # a file system's
-                raise
-            return self._send_read(sock, start, size)
-
-    def _send_read(self, sock: socket.socket, start: int, size: int) -> int:
+        # It would not wait where Python does: see let_kernel_wait.
+        if hasattr(os, "sendfile") and not sock.gettimeout():
+            try:
+                return os.sendfile(sock.fileno(), *self.place(start, size))
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.ENOSYS):  # a file system's
+                    raise
         self.seek(start)
         return sock.send(self.read(min(size, MAX_READ_BYTES)))
 
@@ -9735,14 +9728,13 @@ COOKIE, OWN_COOKIE = "session", "catalogd_session"
 MAX_COOKIES = 4  # of the first name that are looked up
 COOKIE_SECONDS = 400 * 86400  # the most of browsers; sessions end before, see Accounts
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
-MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 # Between two lines of the log about guesses from an address, and about what it asked
 # for that does not exist.
 GUESS_SECONDS, ERROR_SECONDS = 60, 1
-MAX_TOLD = 1000
-MAX_KNOWN_PATHS = 1000  # whose threads are known without another look for the route
+# Addresses that an account was signed in from, addresses that the log told of, paths
+# whose threads are known, queue items whose served bytes are: of each that are kept.
+MAX_REMEMBERED = 1000
 HOUSEHOLD = 10  # times the free tries of one address, for a network
-MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
 MAX_INDEXES = 10  # console addresses whose index.json is kept
 VIEWS = len(AGES) + 1  # kinds of lists: one of every title, and one of each age
@@ -9896,14 +9888,14 @@ class Web:
             log.warning("%s", line)
         # By address and kind of a problem: when the log told of one, and how many more
         # there were since.
-        self.told = Recent[tuple[float, int]](MAX_TOLD)
+        self.told = Recent[tuple[float, int]](MAX_REMEMBERED)
         self.passwords = Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
         # Gives the addresses of the page: see page_addresses in section Commands.
         self.page_addresses: Callable[[], Iterable[str]] = tuple
         self.list = Latest(store.entries.version, self._read_list, most=2 * VIEWS)
         self.calls = {kind.__name__: kind(self) for kind in Calls.__subclasses__()}
-        self.runs = functools.lru_cache(MAX_KNOWN_PATHS)(self._runs)
+        self.runs = functools.lru_cache(MAX_REMEMBERED)(self._runs)
         self.app = bottle.Bottle()
         self.app.default_error_handler = self._http_error
         for rule in reversed(ROUTES):  # of several that match, the last one answers
@@ -10123,7 +10115,7 @@ class Passwords:
     def __init__(self, accounts: Accounts) -> None:
         self.accounts = accounts
         self.throttle = Throttle()
-        self._good = Recent[bool](MAX_GOOD_ADDRESSES)  # by account and address
+        self._good = Recent[bool](MAX_REMEMBERED)  # by account and address
         self._lock = threading.Lock()
 
     def _places(self) -> dict[str, int]:
@@ -10908,7 +10900,7 @@ class ConsoleCalls(Calls):
         super().__init__(web)
         # By queue item, since it got its address or the server was started; what has
         # none, by account, entry and size.
-        self.served = Recent[Served](MAX_SERVED_ITEMS)
+        self.served = Recent[Served](MAX_REMEMBERED)
         self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
         self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
 
