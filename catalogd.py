@@ -5954,6 +5954,7 @@ DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE",
 
 # Disk: what is passed over ---
 
+Item = os.DirEntry[str]  # of a folder
 ARCHIVES = (".7z", ".rar", ".tar", ".zip")  # which may have games in them
 METADATA = "._"  # begins names of what macOS keeps of the file beside it
 
@@ -6103,7 +6104,7 @@ class Tree:
     def _is_served(self, name: str) -> bool:
         return joined_name(name).lower().endswith(self.endings)
 
-    def _passes_over(self, item: "os.DirEntry[str]") -> bool:
+    def _passes_over(self, item: Item) -> bool:
         """Return whether an item of a folder is passed over. What somebody may miss is
         told: nothing that systems keep for themselves."""
         name, is_served = item.name.lower(), self._is_served(item.name)
@@ -6129,7 +6130,7 @@ class Tree:
         self.passed_over[escaped(path)] = PassedOver(kind, pattern)
 
     def _with_covers(
-        self, files: Sequence[FoundFile], images: Mapping[str, "os.DirEntry[str]"]
+        self, files: Sequence[FoundFile], images: Mapping[str, Item]
     ) -> Iterator[FoundFile]:
         """Yield a folder's files with their covers: each has that of its name, or that
         of the folder, if all are of one title. The images are by name in lower case."""
@@ -6141,16 +6142,14 @@ class Tree:
             covers = (self._cover(images[name]) for name in names if name in images)
             yield file._replace(cover=next(filter(None, covers), None))
 
-    def _add_title_images(
-        self, images: Mapping[str, "os.DirEntry[str]"], volume: str
-    ) -> None:
+    def _add_title_images(self, images: Mapping[str, Item], volume: str) -> None:
         for name, image in images.items():
             match = TITLE_IMAGE.search(name)
             if match and is_text(name) and (cover := self._cover(image)):
                 facts = image.path, self.library_folder, volume, match[1].upper(), cover
                 self.title_images.append(TitleImage(*facts))
 
-    def _cover(self, image: "os.DirEntry[str]") -> str | None:
+    def _cover(self, image: Item) -> str | None:
         """Return the `cover` of files with this image, or None if it cannot be one."""
         try:
             now = image.stat(follow_symlinks=False)
@@ -6166,9 +6165,7 @@ class Tree:
         self.covers[digest] = image.path
         return digest
 
-    def _add_file(
-        self, path: str, volume: str, parts: Sequence["os.DirEntry[str]"]
-    ) -> None:
+    def _add_file(self, path: str, volume: str, parts: Sequence[Item]) -> None:
         """:param parts: of a split file, or else the file itself."""
         try:
             now = joined_stat([*map(item_stat, parts)])
@@ -6181,7 +6178,7 @@ class Tree:
         self.tick(1)
 
 
-def item_stat(item: "os.DirEntry[str]") -> os.stat_result:
+def item_stat(item: Item) -> os.stat_result:
     now = item.stat(follow_symlinks=False)
     if not now.st_ino:  # as on Windows
         now = os.stat(item.path, follow_symlinks=False)
@@ -7790,9 +7787,7 @@ class Scanner:
         :param tops: folders, to read only what is below them.
         :raises Conflict: another process scans, and does not end in a minute.
         """
-        tops = [*tops] or self.folders
-        if tops != self.folders:
-            tops = outermost(map(self._above, tops))
+        tops = outermost(map(self._above, tops or self.folders))
         with exclusive(self.database.folder, "scan", wait=60):
             if tops == self.folders:
                 self._scan_due = time.monotonic() + self.settings.scan_interval
@@ -10866,8 +10861,7 @@ class QueueCalls(Calls):
 
     @route("POST /web/queue/cancel", access="session", fields=CANCEL)
     def cancel_waiting(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        freed = body.get("freed", False)
-        return {"undo": self.queue.cancel_waiting(caller.account, freed)}
+        return {"undo": self.queue.cancel_waiting(caller.account, **body)}
 
     @route("POST /web/queue/move", access="session", fields=MOVE)
     def move(self, caller: Caller, body: dict[str, Any]) -> None:
