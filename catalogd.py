@@ -173,7 +173,6 @@ for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
 try:
     import bottle
     import platformdirs
-    import waitress.adjustments
     import waitress.channel
     import waitress.parser
     import waitress.server
@@ -8794,22 +8793,6 @@ class Channel(waitress.channel.HTTPChannel):
 # Server: main loop ---
 
 
-def adjustments(settings: Settings) -> waitress.adjustments.Adjustments:
-    return waitress.adjustments.Adjustments(
-        ident=None,
-        max_request_body_size=MAX_BODY_BYTES + 1,
-        inbuf_overflow=MAX_BODY_BYTES // 4,  # of a longer body, into a file
-        max_request_header_size=MAX_HEAD_BYTES,
-        outbuf_overflow=UNLIMITED,  # never into a file
-        outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
-        recv_bytes=MAX_RECEIVED_BYTES,
-        channel_timeout=settings.timeout,
-        clear_untrusted_proxy_headers=True,
-        trusted_proxy=settings.trusted_proxy or "none",
-        trusted_proxy_headers=PROXY_HEADERS,
-    )
-
-
 class Server(waitress.server.TcpWSGIServer):
     """The service at its address, from `run` until `stop`."""
 
@@ -8828,9 +8811,19 @@ class Server(waitress.server.TcpWSGIServer):
             app,
             _sock=sock,
             dispatcher=self,
-            adj=adjustments(settings),
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
             bind_socket=False,
+            ident=None,
+            max_request_body_size=MAX_BODY_BYTES + 1,
+            inbuf_overflow=MAX_BODY_BYTES // 4,  # of a longer body, into a file
+            max_request_header_size=MAX_HEAD_BYTES,
+            outbuf_overflow=UNLIMITED,  # never into a file
+            outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
+            recv_bytes=MAX_RECEIVED_BYTES,
+            channel_timeout=settings.timeout,
+            clear_untrusted_proxy_headers=True,
+            trusted_proxy=settings.trusted_proxy or "none",
+            trusted_proxy_headers=PROXY_HEADERS,
         )
         self.shown_port = int(self.effective_port)
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
