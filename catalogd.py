@@ -2092,7 +2092,8 @@ def xcz_facts(window: Window) -> dict[str, Any]:
     return facts | {"complete": None} if facts else {}
 
 
-PACKAGES = {  # what consoles install: the readers of headers, by extension
+# The readers of headers, by extension: consoles install these packages.
+PACKAGES = {
     "nsp": nsp_facts,
     "nsz": nsp_facts,
     "xci": xci_facts,
