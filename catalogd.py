@@ -3240,6 +3240,8 @@ Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+for kind in (list, dict):  # as a parameter of a statement it is JSON: see LISTED
+    sqlite3.register_adapter(kind, json.dumps)
 NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
 LISTED = "(SELECT value FROM json_each(?))"  # what a JSON array has
 
@@ -3299,13 +3301,13 @@ def contents_of(entry: Row) -> list[Row]:
 
 def write_contents(db: sqlite3.Connection, entries: Sequence[Row]) -> None:
     """Write the contents of entries that have several, or had."""
-    ids = json.dumps([entry["id"] for entry in entries])
+    ids = [entry["id"] for entry in entries]
     db.execute(f"DELETE FROM contents WHERE entry IN {LISTED}", (ids,))
     contents = [content for entry in entries for content in contents_of(entry)]
     db.execute(
         "INSERT OR IGNORE INTO contents SELECT value ->> 'entry', value ->> 'title',"
         " value ->> 'kind', value ->> 'title_id', value ->> 'number' FROM json_each(?)",
-        (ENCODER.encode(contents),),
+        (contents,),
     )
 
 
@@ -3356,7 +3358,7 @@ def write_entries(
         log.info("%s: for %s and older, as a file of it was.", *row)
 
 
-def ages_changed(db: sqlite3.Connection, subjects: Sequence[str]) -> set[str]:
+def ages_changed(db: sqlite3.Connection, subjects: list[str]) -> set[str]:
     """Note that these have other ages now. Return the plain names of their entries."""
     if not subjects:
         return set()
@@ -3364,7 +3366,7 @@ def ages_changed(db: sqlite3.Connection, subjects: Sequence[str]) -> set[str]:
     sql = f"SELECT plain_name FROM entries WHERE title IN {LISTED}"
     sql += f" OR title = id AND sample IN {LISTED} OR id IN"
     sql += f" (SELECT entry FROM contents WHERE contents.title IN {LISTED})"
-    return {name for (name,) in db.execute(sql, (json.dumps(subjects),) * 3)}
+    return {name for (name,) in db.execute(sql, (subjects,) * 3)}
 
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
@@ -3375,7 +3377,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
         "SELECT id, name, plain_name, base_id, source AS path, seen_from,"
         " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM parts"
         f" WHERE state != 'gone' AND plain_name IN {LISTED}",
-        (ENCODER.encode([*plain_names]),),
+        ([*plain_names],),
     ).fetchall()
     names: dict[str, str] = {}
     for age in sorted({entry["seen_from"] for entry in entries}):
@@ -3389,7 +3391,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
     db.execute(
         "UPDATE entries SET name = value ->> 'name', sort_name = value ->> 'sort_name'"
         " FROM json_each(?) WHERE entries.id = key",
-        (ENCODER.encode(changed),),
+        (changed,),
     )
     if changed:
         db.execute(COUNT, ("list",))
@@ -3402,7 +3404,7 @@ def content_digest(*parts: bytes) -> str:
 
 def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
     sql = f"SELECT * FROM entries WHERE id IN {LISTED} ORDER BY rowid"
-    entries = [dict(entry) for entry in db.execute(sql, (json.dumps([*ids]),))]
+    entries = [dict(entry) for entry in db.execute(sql, ([*ids],))]
     for entry in entries:
         entry.update({name: json.loads(entry[name]) for name in NESTED_COLUMNS})
     return entries
@@ -3427,12 +3429,12 @@ def set_states(
         " size = value ->> 'size', mtime = value ->> 'mtime',"
         " inode = value ->> 'inode', volume = value ->> 'volume',"
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
-        (ENCODER.encode(rows), now),
+        (rows, now),
     )
     unlisted = {"gone", "excluded"}
     changed = [item.id for item, _, state in files if unlisted & {item.state, state}]
     sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
-    tell_apart(db, {name for (name,) in db.execute(sql, (ENCODER.encode(changed),))})
+    tell_apart(db, {name for (name,) in db.execute(sql, (changed,))})
 
 
 def file_columns(file: FoundFile, content: FileContent) -> Row:
@@ -4081,9 +4083,14 @@ class Database:
         """Return the first row, if there is any."""
         return next(iter(self.rows(sql, values)), None)
 
+    def column(self, sql: str, values: Values = ()) -> list[Any]:
+        """Return the first column of all rows."""
+        with self.reading() as db:
+            return [row[0] for row in db.execute(sql, values)]
+
     def value(self, sql: str, values: Values = ()) -> Any:
-        """Return the only column of the first row, or None."""
-        return next(iter((self.row(sql, values) or {}).values()), None)
+        """Return the first column of the first row, or None."""
+        return next(iter(self.column(sql, values)), None)
 
     @contextlib.contextmanager
     def writing(self, wait: float | None = None) -> Iterator[sqlite3.Connection]:
@@ -4756,11 +4763,9 @@ class Entries:
     def marked(self, entries: Sequence[str], age: int) -> set[str]:
         """Return those of these entries whose ids are in the names of their files."""
         sql = "SELECT id FROM parts WHERE id IN (SELECT value FROM json_each(:ids))"
-        values = {"ids": json.dumps(entries), "age": age}
-        if not entries:
-            return set()
-        marked = self.database.rows(f"{sql} AND {IS_MARKED}", values)
-        return {entry["id"] for entry in marked}
+        sql += f" AND {IS_MARKED}"
+        values = {"ids": [*entries], "age": age}
+        return {*self.database.column(sql, values)} if entries else set()
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -4810,13 +4815,10 @@ class Entries:
 
     def known_titles(self, titles: Sequence[str], age: int) -> list[str]:
         """Return those of these titles of which an account of this age sees a part."""
-        found = self.database.rows(
-            "SELECT value FROM json_each(:titles) WHERE EXISTS (SELECT 1 FROM held"
-            " JOIN parts ON parts.id = entry WHERE held.title = value"
-            f" AND held.state != 'gone' AND {SEEN})",
-            {"titles": json.dumps(titles), "age": age},
-        )
-        return [title["value"] for title in found]
+        sql = "SELECT value FROM json_each(:titles) WHERE EXISTS (SELECT 1 FROM held"
+        sql += " JOIN parts ON parts.id = entry WHERE held.title = value"
+        sql += f" AND held.state != 'gone' AND {SEEN})"
+        return self.database.column(sql, {"titles": [*titles], "age": age})
 
     def seen_titles(self, age: int) -> set[str]:
         """Return the ids and the names of the titles that an account of this age sees,
@@ -4831,9 +4833,7 @@ class Entries:
         sql = "SELECT coalesce((SELECT subject FROM entries WHERE (id, title)"
         sql += " = (value, value)), value) AS subject FROM json_each(?)"
         with self.changing(listed=False) as db:
-            subjects = [
-                row["subject"] for row in db.execute(sql, (json.dumps(titles),))
-            ]
+            subjects = [subject for (subject,) in db.execute(sql, ([*titles],))]
             for subject in subjects:
                 db.execute("DELETE FROM ages WHERE subject = ?", (subject,))
                 if age is not None:
@@ -4856,7 +4856,7 @@ class Entries:
         tops = [os.path.join(folder, "") for folder in folders or ()]
         ends = {top: f"{top[:-1]}{chr(ord(os.sep) + 1)}" for top in tops}
         with self.database.reading() as db:
-            yield from map(known_file, db.execute(sql, {"ends": json.dumps(ends)}))
+            yield from map(known_file, db.execute(sql, {"ends": ends}))
 
     def known(self, which: str, *values: Any) -> list[KnownFile]:
         """Return the files that meet a condition, the oldest first."""
@@ -4865,7 +4865,7 @@ class Entries:
 
     def equal(self, samples: Iterable[str | None]) -> list[KnownFile]:
         """Return the entries of these contents, wherever they are, the oldest first."""
-        return self.known(f"sample IN {LISTED}", json.dumps([*samples]))
+        return self.known(f"sample IN {LISTED}", [*samples])
 
     def outdated(self) -> list[KnownFile]:
         """Return the files here whose facts an older program read."""
@@ -4904,13 +4904,13 @@ class Entries:
         with self.changing() as db:
             db.executemany("UPDATE OR IGNORE queue SET entry = ? WHERE entry = ?", took)
             sql = f"SELECT id FROM known_files WHERE id IN {LISTED} AND NOT is_touched"
-            ids = json.dumps([item.id for item in ended])
+            ids = [item.id for item in ended]
             db.execute(f"DELETE FROM entries WHERE id IN ({sql})", (ids,))
             change_entries(db, read)
             set_states(db, states, self.database.time())
             # What was sent was another content.
             sql = f"DELETE FROM sent WHERE entry IN {LISTED} AND contents = '[]'"
-            db.execute(sql, (json.dumps(anew),))
+            db.execute(sql, (anew,))
 
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
@@ -4926,7 +4926,7 @@ class Entries:
         """
         these = "WHERE id IN (SELECT value FROM json_each(:ids))" if entries else ""
         sql = f"SELECT * FROM served_files {these} ORDER BY path"
-        files = self.database.rows(sql, {"ids": json.dumps([*entries])})
+        files = self.database.rows(sql, {"ids": [*entries]})
         for entry in {*entries}.difference(file["id"] for file in files):
             raise NotFound(f"There is no file with the id {entry}.")
         return [ServedFile(**file) for file in files]
@@ -4990,7 +4990,7 @@ class LibraryFolders:
 
     def scanned(self) -> set[str]:
         """Return the library folders that were read whole."""
-        return {it["folder"] for it in self.database.rows("SELECT * FROM scanned")}
+        return {*self.database.column("SELECT folder FROM scanned")}
 
     def set_scanned(self, folders: Iterable[str]) -> None:
         for folder in {*folders} - self.scanned():
@@ -5075,7 +5075,7 @@ class Icons:
         of these covers, without those whose cover was read."""
         which = f"+state = 'here' AND cover IN {LISTED}"
         which += " AND cover NOT IN (SELECT digest FROM icons)"
-        files = [item.file for item in self.entries.known(which, json.dumps([*covers]))]
+        files = [item.file for item in self.entries.known(which, [*covers])]
         sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
         sql += " AND title IN (SELECT title FROM entries WHERE state = 'here')"
         images = [TitleImage(**image) for image in self.database.rows(sql)]
@@ -5096,7 +5096,7 @@ class MenuParts:
         of += f" id IN (SELECT entry FROM contents WHERE contents.title IN {these}))"
         sql = f"SELECT found.*, {ICON_PATH} AS icon_path"
         sql += f" FROM ({MENU_PARTS} AND {of} AND appId NOT NULL) AS found {MENU_ICONS}"
-        values = {"age": age, "titles": json.dumps(titles)}
+        values = {"age": age, "titles": [*titles]}
         return self.database.rows(f"{sql} ORDER BY is_guest, {MENU_ORDER}", values)
 
     def section_json(self, age: int, prefix: str, has_links: bool, mark: str) -> bytes:
@@ -5115,10 +5115,9 @@ class MenuParts:
 
     def titles_with(self, add_on: str, age: int) -> list[str]:
         """Return the titles that have an add-on with this id."""
-        sql = f"SELECT DISTINCT titleId AS title FROM ({APPS}) AS parts WHERE {SEEN}"
+        sql = f"SELECT DISTINCT titleId FROM ({APPS}) AS parts WHERE {SEEN}"
         sql += " AND appKind = 'add-on' AND ownId = :id ->> '$'"
-        parts = self.database.rows(sql, {"age": age, "id": json.dumps(add_on)})
-        return [part["title"] for part in parts]
+        return self.database.column(sql, {"age": age, "id": json.dumps(add_on)})
 
 
 # Store: devices ---
@@ -5338,12 +5337,9 @@ class Clients:
     def gone(self, items: Sequence[str], key: str | None) -> list[str]:
         """Return which of these items have ended, or are not for a client with the key:
         it removes what its target has of them."""
-        ended = self.database.rows(
-            "SELECT value FROM json_each(:items) WHERE NOT EXISTS (SELECT 1 FROM queue"
-            " WHERE id = value AND is_open AND coalesce(device, :key) IS :key)",
-            {"items": json.dumps(items), "key": key},
-        )
-        return [item["value"] for item in ended]
+        sql = "SELECT value FROM json_each(:items) WHERE NOT EXISTS (SELECT 1 FROM"
+        sql += " queue WHERE id = value AND is_open AND coalesce(device, :key) IS :key)"
+        return self.database.column(sql, {"items": [*items], "key": key})
 
     def take_list(
         self,
@@ -5476,7 +5472,7 @@ class Clients:
         :raises NotFound: one does not meet the condition, or is not its own.
         """
         sql = "SELECT * FROM all_items WHERE id IN (SELECT value FROM json_each(:ids))"
-        values = {"ids": json.dumps(items), "admin": False, **who}
+        values = {"ids": [*items], "admin": False, **who}
         found = db.execute(f"{sql} AND {OWN_ITEM} AND {which}", values).fetchall()
         existing(found if len(found) == len({*items}) else None, "no_item")
         return self.progress.current(found)
@@ -5543,7 +5539,7 @@ class Queue:
         """
         action = f"send-{new_id()}"
         with self.database.writing() as db:
-            values = {"entries": json.dumps(entries), "account": account}
+            values = {"entries": [*entries], "account": account}
             values |= {"device": device, "anyway": anyway}
             values["owner_age"] = check_device(db, account, device)
             states = dict(db.execute(TITLE_ORDER, values).fetchall())
@@ -5558,7 +5554,7 @@ class Queue:
                 " (SELECT coalesce(max(place), 0) FROM queue) + key + 1"
                 " FROM json_each(?4) WHERE true"
                 " ON CONFLICT DO NOTHING RETURNING entry",
-                (account, device, self.database.time(), json.dumps(here), action),
+                (account, device, self.database.time(), here, action),
             )
             added = {item["entry"] for item in done.fetchall()}
             bound_items(db, account)
@@ -5601,7 +5597,7 @@ class Queue:
             "SELECT iif(is_open AND (state = 'offline' OR id IN (SELECT value FROM"
             " json_each(:silent))), 'pending', status) AS now, count(*) AS count"
             f" FROM items WHERE sender = :account AND {SEEN_ITEM} GROUP BY now",
-            {"account": account, "silent": json.dumps([*self.progress.silent()])},
+            {"account": account, "silent": [*self.progress.silent()]},
         )
         return {count["now"]: count["count"] for count in counts}
 
@@ -5709,7 +5705,7 @@ class Queue:
             " WHERE account = :account AND is_open AND"
             " (status = 'pending' OR id IN (SELECT value FROM json_each(:silent)))"
             " AND (freed_from IS NOT NULL OR NOT :freed)",
-            {**values, "silent": json.dumps([*self.progress.silent()])},
+            {**values, "silent": [*self.progress.silent()]},
         )
         return str(values["action"])
 
@@ -5730,7 +5726,7 @@ class Queue:
             db.execute(sql, (len(items), start))
             sql = "UPDATE queue SET place = ? + given.key FROM json_each(?) AS given"
             sql += " WHERE queue.id = given.value"
-            db.execute(sql, (start, json.dumps(items)))
+            db.execute(sql, (start, [*items]))
 
     def clear(self, account: int, before: str, items: Sequence[str]) -> str:
         """Hide the items that ended before this time, and these, and return an id for
@@ -5741,7 +5737,7 @@ class Queue:
             f"UPDATE queue SET cleared_at = :now, {ACTED}"
             " WHERE account = :account AND NOT is_open AND cleared_at IS NULL"
             " AND (ended_at < :before OR id IN (SELECT value FROM json_each(:items)))",
-            {**values, "items": json.dumps(items)},
+            {**values, "items": [*items]},
         )
         return str(values["action"])
 
@@ -5807,11 +5803,9 @@ class ConsoleAddresses:
 
     def items(self, key: str, client: str | None) -> list[str]:
         """Return the items with an address that a client has, silent or not."""
-        sql = "SELECT item FROM addresses JOIN queue ON queue.id = item"
-        sql += (
-            " WHERE is_open AND status != 'pending' AND queue.key = ? AND client IS ?"
-        )
-        return [item["item"] for item in self.database.rows(sql, (key, client))]
+        sql = "SELECT item FROM addresses JOIN queue ON queue.id = item WHERE is_open"
+        sql += " AND status != 'pending' AND queue.key = ? AND client IS ?"
+        return self.database.column(sql, (key, client))
 
     def check_begin(self, item: str) -> None:
         """:raises NotFound: the item is only offered, and its device is paused."""
@@ -5901,7 +5895,7 @@ class Store:
             " AND time BETWEEN :from AND :until"
             " ORDER BY time, place",
             {
-                "reported": json.dumps(self.clients.progress.times()),
+                "reported": self.clients.progress.times(),
                 "since": ago(since),
                 "from": ago(since + hour),
                 "until": ago(hour),
