@@ -2897,7 +2897,6 @@ NO_ATTEMPTS = {"attempts": 0, "furthest": 0, "attempted": None}
 NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, **NO_ERROR}
 NEW_ITEM |= {**NO_ATTEMPTS, **dict.fromkeys(("key", "client", "ended_at"))}
 NEW_ITEM |= {"cleared_at": None, "action": "-"}
-ITEM_COLUMNS = (*NEW_ITEM, "device", "replaces", "freed_from")  # that may change
 # The last actions of an item, each after a space: "send-1f", "cancel-2e", and "-" for
 # one that has no undo. An undo takes the last one away, or finds that it is not.
 ACTED = "action = substr(coalesce(action, '') || ' ' || :action, -400)"
@@ -3456,20 +3455,16 @@ def known_file(row: Any) -> KnownFile:
 
 
 def update_item(db: sqlite3.Connection, item: Row, columns: Row) -> None:
-    """Change these columns of an item, of which `item` has all.
+    """Change these columns of an item.
 
     :raises NotFound: the key was revoked just now.
     :raises Conflict: it would be the second open item of its entry.
     """
-    names = [name for name in ITEM_COLUMNS if name != "action"]
-    changes = [
-        *(f"{name} = :{name}" for name in names),
-        *("action" in columns) * [ACTED],
-    ]
+    changes = [ACTED if name == "action" else f"{name} = :{name}" for name in columns]
     sql = f"UPDATE queue SET {', '.join(changes)} WHERE id = :id"
     try:
         with storage_problems():
-            db.execute(sql, {**item, **columns})
+            db.execute(sql, {**columns, "id": item["id"]})
     except sqlite3.IntegrityError as error:
         raise Conflict("queued_again") from error
 
@@ -5451,13 +5446,15 @@ class Clients:
 
     def write_figures(self) -> None:
         """Write how far the items are that clients send, for the next start."""
-        silent = self.progress.silent()
+        silent, changed = self.progress.silent(), []
         sql = "SELECT id, percent, bytes FROM queue WHERE is_open"
-        old = self.database.rows(sql)
-        for item in silent.difference(now["id"] for now in old):
-            self.progress.drop(item)
-        new = [{**now, **self.progress.figures(now["id"])} for now in old]
-        changed = [now for now, before in zip(new, old, strict=True) if now != before]
+        for item in self.database.rows(sql):
+            silent.discard(item["id"])
+            now = {**item, **self.progress.figures(item["id"])}
+            if not item.items() <= now.items():
+                changed.append(now)
+        for ended in silent:
+            self.progress.drop(ended)
         sql = "UPDATE queue SET percent = :percent, bytes = :bytes"
         if changed:
             with self.database.writing() as db:
@@ -5683,7 +5680,8 @@ class Queue:
             if not chosen:
                 raise Conflict("item_has_ended")
             for item in chosen:
-                update_item(db, item, ended)
+                figures = self.progress.figures(item["id"])
+                update_item(db, item, {**ended, **figures})
         return ended["action"]
 
     def retry_failed(self, account: int) -> None:

@@ -2814,10 +2814,13 @@ def test_what_is_known_of_an_item_that_was_cancelled_is_forgotten(
 
 
 def test_how_far_an_item_is_is_written_while_it_is_sent(
-    store: catalogd.Store, anna: int, item: str
+    store: catalogd.Store, anna: int, item: str, clock: Clock
 ) -> None:
-    figures = {"progress_percent": 50, "bytes_transferred": 4_300_000_000}
-    store.clients.report(anna, item, figures)
+    for sent in (4_200_000_000, 4_300_000_000):
+        clock.now += 2
+        figures = {"progress_percent": 50, "bytes_transferred": sent}
+        store.clients.report(anna, item, figures)
+    assert row(store, anna)["speed"], "which is not written"
     before = store.database.version()
     store.clients.write_figures()
     assert store.database.version() > before
