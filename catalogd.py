@@ -3028,11 +3028,13 @@ FOUND_BY_SCAN = MEET_AGES.format(
 NAMED_BY_ADMIN = MEET_AGES.format(
     "title != (SELECT title FROM entries WHERE id = entry.id)", "NOTHING"
 )
+# Of which devices an account is told what is on them.
+IS_TOLD = f"(account = :account OR shared AND {VIEWER} = {EVERYTHING})"
 # Whether a console has listed all that is in a part, or a later version of it, and the
 # account is told that. Of an update with the number 0 the version is not known.
 IS_THERE = f"""
-unknown = 0 AND EXISTS (SELECT 1 FROM keys WHERE id = :device AND list_counts
-    AND (account = :account OR shared AND {VIEWER} = {EVERYTHING}))
+unknown = 0 AND EXISTS (
+    SELECT 1 FROM keys WHERE id = :device AND list_counts AND {IS_TOLD})
 AND NOT EXISTS (SELECT 1 FROM held WHERE entry = parts.id AND NOT EXISTS (
     SELECT 1 FROM on_console AS there WHERE device = :device
     AND there.title_id = held.title_id AND there.number >= held.number
@@ -5610,35 +5612,31 @@ class Queue:
         return int(self.database.value(sql, {"account": account}))
 
     def sent(self, account: int) -> list[Row]:
-        """Return what the account has sent, and anybody to a device that the account
-        may send to: entry, version, contents, device, the sender's name and time."""
+        """Return what the account has sent, and anybody to a device that it is told
+        of: entry, version, contents, device, the sender's name and time. Then what the
+        consoles of these have listed last, each in one row that `is_listed`, of no
+        entry and of nobody: of titles that the account sees."""
         parts = self.database.rows(
             "SELECT entry, sent.version, contents, nullif(device, '') AS device,"
             " accounts.name AS account, sent_at FROM sent"
             " JOIN accounts ON accounts.id = account"
             f" JOIN parts ON parts.id = entry WHERE {SEEN_BY}"
-            " AND (account = :account OR device IN (SELECT id FROM keys WHERE is_device"
-            f" AND (account = :account OR shared AND {VIEWER} = {EVERYTHING})))"
+            " AND (account = :account OR device IN"
+            f" (SELECT id FROM keys WHERE is_device AND {IS_TOLD}))"
             " ORDER BY sent_at, entry, sent.version",
             {"account": account},
         )
-        parts += self._on_consoles(account)
-        return [{**part, "contents": json.loads(part["contents"])} for part in parts]
-
-    def _on_consoles(self, account: int) -> list[Row]:
-        """Return what the consoles of such devices have listed last, each in one row
-        that `is_listed`, of no entry and of nobody: of titles that the account sees."""
-        return self.database.rows(
+        parts += self.database.rows(
             "SELECT '' AS entry, '' AS version, 1 AS is_listed, id AS device,"
             " '' AS account, listed_at AS sent_at, ("
             "SELECT json_group_array(json_array(title_id, number)) FROM on_console"
             " WHERE device = keys.id AND EXISTS (SELECT 1 FROM held"
             " JOIN parts ON parts.id = entry WHERE held.title = on_console.title"
-            f" AND {SEEN_BY})) AS contents FROM keys WHERE listed_at NOT NULL"
-            f" AND (account = :account OR shared AND {VIEWER} = {EVERYTHING})"
-            " ORDER BY id",
+            f" AND {SEEN_BY})) AS contents"
+            f" FROM keys WHERE listed_at NOT NULL AND {IS_TOLD} ORDER BY id",
             {"account": account},
         )
+        return [{**part, "contents": json.loads(part["contents"])} for part in parts]
 
     def sent_version(self) -> str:
         """Return a text that changes when anything was sent, listed or forgotten."""
@@ -5696,16 +5694,11 @@ class Queue:
     def cancel_waiting(self, account: int, freed: bool = False) -> str:
         """Cancel the items that no client sends, or only those that are `freed` from
         their devices, and return an id for `undo`."""
-        values: Row = {"action": f"cancel-{new_id()}", "account": account}
-        values |= {"now": self.database.time(), "freed": freed}
-        self.database.write(
-            f"UPDATE queue SET status = 'cancelled', ended_at = :now, {ACTED}"
-            " WHERE account = :account AND is_open AND"
-            " (status = 'pending' OR id IN (SELECT value FROM json_each(:silent)))"
-            " AND (freed_from IS NOT NULL OR NOT :freed)",
-            {**values, "silent": [*self.progress.silent()]},
-        )
-        return str(values["action"])
+        sql = "status = 'cancelled', ended_at = :now WHERE account = :account"
+        sql += " AND is_open AND (freed_from IS NOT NULL OR NOT :freed) AND"
+        sql += " (status = 'pending' OR id IN (SELECT value FROM json_each(:silent)))"
+        silent = [*self.progress.silent()]
+        return self._act("cancel", account, sql, freed=freed, silent=silent)
 
     def move(
         self, account: int, items: Sequence[str], to: str | None, admin: bool = False
@@ -5729,15 +5722,17 @@ class Queue:
     def clear(self, account: int, before: str, items: Sequence[str]) -> str:
         """Hide the items that ended before this time, and these, and return an id for
         `undo`. They are dropped after CLEARED_DAYS."""
-        values: Row = {"action": f"clear-{new_id()}", "account": account}
-        values |= {"now": self.database.time(), "before": before}
-        self.database.write(
-            f"UPDATE queue SET cleared_at = :now, {ACTED}"
-            " WHERE account = :account AND NOT is_open AND cleared_at IS NULL"
-            " AND (ended_at < :before OR id IN (SELECT value FROM json_each(:items)))",
-            {**values, "items": [*items]},
-        )
-        return str(values["action"])
+        sql = "cleared_at = :now WHERE account = :account AND NOT is_open AND"
+        sql += " cleared_at IS NULL AND"
+        sql += " (ended_at < :before OR id IN (SELECT value FROM json_each(:items)))"
+        return self._act("clear", account, sql, before=before, items=[*items])
+
+    def _act(self, what: str, account: int, sql: str, **more: Any) -> str:
+        """Change items of an account by this SQL, and return an id for `undo`."""
+        action = f"{what}-{new_id()}"
+        values = {"action": action, "account": account, "now": self.database.time()}
+        self.database.write(f"UPDATE queue SET {ACTED}, {sql}", {**values, **more})
+        return action
 
     def undo(self, account: int, action: str, admin: bool = False) -> None:
         """Undo what returned this id, which nobody else knows: drop what it has sent,
