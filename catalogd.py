@@ -2268,10 +2268,6 @@ def new_setup_code() -> str:
     return "-".join("".join(letters[start : start + 4]) for start in (0, 4, 8))
 
 
-def new_pairing_code() -> str:
-    return f"{secrets.randbelow(10**6):06}"
-
-
 def is_code(text: str, code: str) -> bool:
     """Return whether a person typed the code, with or without spaces, hyphens and
     capitals, in constant time."""
@@ -2313,7 +2309,8 @@ class PairingCodes:
             return
         others = self._open().values()
         self._wrong = self._wrong if others else 0
-        code = next(code for code in iter(new_pairing_code, "") if code not in others)
+        codes = (f"{secrets.randbelow(10**6):06}" for _ in itertools.count())
+        code = next(code for code in codes if code not in others)
         end, password = self.clock() + self.max_seconds, self.password_of(session)
         self._codes[account] = code, end, session, password
         self.results[account] = {}
@@ -2980,9 +2977,7 @@ FILE_NAME = f"iif({IS_MARKED}, marked_name, file_name)"
 # Whose item it is: its sender's, that of the owner of its device, for an admin also one
 # of a shared device. A client is told to stop what was cancelled, hidden or not.
 OWN_ITEM = "(sender = :account OR owner IS :account OR :admin AND is_shared)"
-CLIENT_ITEM = """
-    (sender != :account OR seen_from <= sender_age OR status = 'cancelled')
-"""
+CLIENT_ITEM = "(sender != :account OR seen_from <= sender_age OR status = 'cancelled')"
 # An item is open only while its sender sees the title, and an adult has sent it where
 # the owner of the device does not. A report or an undo opens it where both see it, see
 # next_status and UNDO_ACTION; retrying and moving it as `check_open` says.
@@ -3259,10 +3254,12 @@ def derived(entry: Row) -> Row:
         name = part_name(entry["source"], metadata)
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
+    unknown = sum(facts.get("more", {}).values())
     name = normalized(name)
     plain = file_name({**entry, "name": name}, MAX_CONSOLE_NAME_BYTES)
     return {
-        **{column: metadata.get(column) for column in ("kind", "title_id")},
+        "kind": metadata.get("kind"),
+        "title_id": metadata.get("title_id"),
         "title": metadata["base_id"] or entry["id"],
         "number": numbers[0] if numbers else 0,
         "plain_name": name,
@@ -3271,15 +3268,6 @@ def derived(entry: Row) -> Row:
         "file_name": plain,
         "marked_name": cut_name(plain, MAX_CONSOLE_NAME_BYTES, f" ({entry['id']})"),
         "file_key": plain.casefold(),
-        **content_counts(facts),
-    }
-
-
-def content_counts(facts: Row) -> dict[str, int]:
-    """Return how many contents an entry has beside the main one, and how many in all
-    have no id."""
-    unknown = sum(facts.get("more", {}).values())
-    return {
         "others": max(len(facts.get("contents", ())) + unknown - 1, 0),
         "unknown": unknown,
     }
@@ -4296,12 +4284,9 @@ class Uses:
     def set_target_state(self, key: str, state: str) -> None:
         """Take what a client tells of its target. That the key is that of a device, and
         whether that is ready, is written at once."""
-        before = self.target_states.get(key)
-        is_new = before is None or before.startswith("ready") != state.startswith(
-            "ready"
-        )
+        before, is_ready = self.target_states.get(key), state.startswith("ready")
         self.target_states[key] = state
-        if is_new:
+        if before is None or before.startswith("ready") != is_ready:
             self.write()
 
     def write(self, wait: float = 0) -> None:
@@ -4491,13 +4476,11 @@ class Accounts:
     def all_keys(self, account: object = None, shared: bool = False) -> list[Row]:
         """Return the keys of one account, by its id or name, or of all.
         :param shared: also those of shared devices."""
-        sql = (
-            "SELECT id, name AS account, label, created_at, last_used_at, requests,"
-            " is_device, shared, target, address, paused_by, age FROM keys JOIN viewers"
-            " ON viewers.account = keys.account"
-            " WHERE ?1 IS NULL OR ?1 IN (keys.account, name) OR ?2 AND shared"
-            " ORDER BY created_at, id"
-        )
+        sql = "SELECT id, name AS account, label, created_at, last_used_at, requests,"
+        sql += " is_device, shared, target, address, paused_by, age"
+        sql += " FROM keys JOIN viewers ON viewers.account = keys.account"
+        sql += " WHERE ?1 IS NULL OR ?1 IN (keys.account, name) OR ?2 AND shared"
+        sql += " ORDER BY created_at, id"
         keys, states = self.uses.rows(sql, (account, shared)), self.uses.target_states
         for key in keys:
             is_device = bool(key["is_device"]) or key["id"] in states
@@ -4528,11 +4511,8 @@ class Accounts:
                 return label
         raise NotFound("unknown_device" if is_device else "no_key", key)
 
-    def key_holder(self, digest: bytes) -> Caller | None:
-        """Return who has the key with this digest, and count a use of the key."""
-        return self._holder("keys", digest)
-
     def _holder(self, table: str, digest: bytes) -> Caller | None:
+        """Return who has the key or session with this digest, and count a use of it."""
         last_day = self.database.time(UNUSED_DAYS - 1)
         lent = {digest: device for device, digest in self._lent.copy().items()}
         holder = self.database.row(
@@ -4544,6 +4524,9 @@ class Accounts:
         if holder:
             self.uses.count(holder["credential"], holder.pop("is_news"))
         return caller(holder)
+
+    key_holder = functools.partialmethod(_holder, "keys")
+    session_holder = functools.partialmethod(_holder, "sessions")
 
     def write_uses(self) -> None:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
@@ -4562,9 +4545,6 @@ class Accounts:
             db.execute(oldest, (account, MAX_SESSIONS - 1))
             db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", session)
 
-    def session_holder(self, digest: bytes) -> Caller | None:
-        return self._holder("sessions", digest)
-
     def session_password(self, session: str) -> str | None:
         """Return the password's hash of the account that a session is of, if it goes
         on."""
@@ -4574,10 +4554,9 @@ class Accounts:
 
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
-        sql = (
-            "SELECT id, browser, created_at, unused_since AS last_used_at FROM sessions"
-            " WHERE account = ? AND unused_since >= ? ORDER BY created_at DESC, id"
-        )
+        sql = "SELECT id, browser, created_at, unused_since AS last_used_at FROM"
+        sql += " sessions WHERE account = ? AND unused_since >= ?"
+        sql += " ORDER BY created_at DESC, id"
         return self.uses.rows(sql, (account, self.database.expiry(UNUSED_DAYS)))
 
     def sign_out(self, account: int, ends: Row) -> None:
@@ -4702,15 +4681,14 @@ class Entries:
         """
         sql = "SELECT entries.*, entry_json FROM entries JOIN answers USING (id)"
         sql += f" WHERE id = :id AND entries.state != 'gone' AND {SEEN}"
-        columns = existing(
-            self.database.row(sql, {"id": entry, "age": age}), "no_entry"
-        )
+        found = self.database.row(sql, {"id": entry, "age": age})
+        columns = existing(found, "no_entry")
         columns["facts"] = json.loads(columns["facts"])
         facts = columns["facts"] | part_facts(columns["file_type"], columns["facts"])
         facts["name"] = derived({**columns, "overrides": {}})["name"]
-        known = {n: facts[n] for n in ENTRY_CHANGES if facts.get(n) is not None}
-        found = {**json.loads(columns["entry_json"]), "state": columns["state"]}
-        return {"entry": found, "file": known}
+        told = {n: facts[n] for n in ENTRY_CHANGES if facts.get(n) is not None}
+        answer = {**json.loads(columns["entry_json"]), "state": columns["state"]}
+        return {"entry": answer, "file": told}
 
     def tidy(self) -> list[Row]:
         """Return the files that waste space or will not work, each with a reason and,
@@ -4846,10 +4824,8 @@ class Entries:
         """
         sql = "SELECT * FROM known_files"
         if folders is not None:
-            sql = (
-                "SELECT file.* FROM json_each(:ends) AS top JOIN known_files AS file"
-                " ON file.path > top.key AND file.path < top.value"
-            )
+            sql = "SELECT file.* FROM json_each(:ends) AS top JOIN known_files AS file"
+            sql += " ON file.path > top.key AND file.path < top.value"
         tops = [os.path.join(folder, "") for folder in folders or ()]
         ends = {top: f"{top[:-1]}{chr(ord(os.sep) + 1)}" for top in tops}
         with self.database.reading() as db:
@@ -5005,9 +4981,8 @@ class LibraryFolders:
         LOST."""
         return self.database.rows(
             "SELECT min(coalesce(gone_at, created_at)) AS since, count(*) AS entries,"
-            " volume AS id, min(name) AS name, min(folder) AS folder,"
-            " min(source) AS first,"
-            " max(source) AS last, volume IN (SELECT volume FROM entries"
+            " volume AS id, min(name) AS name, min(folder) AS folder, min(source) AS"
+            " first, max(source) AS last, volume IN (SELECT volume FROM entries"
             " WHERE state = 'here') AS has_others FROM entries WHERE state = 'offline'"
             f" OR state = 'gone' AND gone_at NOT NULL AND volume GLOB '{LOST}*'"
             " GROUP BY volume ORDER BY since DESC"
@@ -5339,11 +5314,7 @@ class Clients:
         return self.database.column(sql, {"items": [*items], "key": key})
 
     def take_list(
-        self,
-        device: str,
-        parts: Mapping[str, tuple[str, int]],
-        goes_on: bool = False,
-        is_last: bool = True,
+        self, device: str, parts: Row, goes_on: bool = False, is_last: bool = True
     ) -> None:
         """Take what the console of a device has, in place of what it had. Until the
         last of several calls it is not known.
@@ -5877,22 +5848,16 @@ class Store:
         """Return the items of all accounts that were completed or have failed `since`
         so many days ago, or have waited for an hour since then, in order of `time`."""
         ago = self.database.time
+        times = {"since": ago(since), "from": ago(since + hour), "until": ago(hour)}
         return self.database.rows(
             "SELECT id, name, account, error,"
-            " iif(is_open, 'waiting', status) AS status,"
-            " coalesce(ended_at,"
+            " iif(is_open, 'waiting', status) AS status, coalesce(ended_at,"
             " (SELECT value FROM json_each(:reported) WHERE key = items.id),"
             " created_at) AS time FROM items"
             " WHERE status IN ('completed', 'failed') AND time >= :since OR"
             " is_open AND state = 'here' AND paused_by IS NULL"
-            " AND time BETWEEN :from AND :until"
-            " ORDER BY time, place",
-            {
-                "reported": self.clients.progress.times(),
-                "since": ago(since),
-                "from": ago(since + hour),
-                "until": ago(hour),
-            },
+            " AND time BETWEEN :from AND :until ORDER BY time, place",
+            {**times, "reported": self.clients.progress.times()},
         )
 
     def drop_old(self) -> None:
@@ -9162,12 +9127,10 @@ class Console(Lasting):
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
             cause = line.partition(": ")[0][:200] if code == 1 else f"exit code {code}"
-            cause = (
-                line[:200] if code in CLIENT_PROBLEMS else say("client_failed", cause)
-            )
-            self._consoles.store.accounts.uses.set_target_state(
-                self.device["id"], cause
-            )
+            is_told = code in CLIENT_PROBLEMS
+            cause = line[:200] if is_told else say("client_failed", cause)
+            uses = self._consoles.store.accounts.uses
+            uses.set_target_state(self.device["id"], cause)
         return process.returncode
 
     def _note_saves(self, line: str) -> str:
@@ -9287,10 +9250,8 @@ class Consoles:
 
     def looks(self) -> list[Row]:
         """Return the last look at the saves of each console that was looked at."""
-        consoles = [
-            (console.device, console.look) for console in [*self._running.values()]
-        ]
-        return [{"id": of["id"], "name": of["name"], **it} for of, it in consoles if it]
+        looks = [(it.device, it.look) for it in [*self._running.values()]]
+        return [{"id": of["id"], "name": of["name"], **it} for of, it in looks if it]
 
     def try_often(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""
@@ -9408,16 +9369,12 @@ def greeting_at(place: tuple[str, int]) -> str | None:
 
 def own_networks() -> list[ipaddress.IPv4Network]:
     """Return the 256 addresses around each private address of this machine."""
-    addresses = [address for address in own_addresses() if address.version == 4]
-    private = [
-        address
-        for address in addresses
-        if address.is_private and not address.is_loopback
-    ]
-    networks = [
-        ipaddress.IPv4Network((int(address), 24), strict=False) for address in private
-    ]
-    return [*dict.fromkeys(networks)][:MAX_NETWORKS]
+    networks = dict.fromkeys(
+        ipaddress.IPv4Network((int(address), 24), strict=False)
+        for address in own_addresses()
+        if address.version == 4 and address.is_private and not address.is_loopback
+    )
+    return [*networks][:MAX_NETWORKS]
 
 
 def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
