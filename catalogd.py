@@ -2916,6 +2916,8 @@ UNDO_ACTION = (
     f" WHERE {WAS_LAST} AND is_open",
 )
 CLEARED_DAYS = 1 / 24  # for which clearing can be undone
+
+
 # Store: what ends access ---
 
 
@@ -2945,7 +2947,7 @@ ENDS = {
 
 # Who sees an entry: each statement that answers a caller by entries has one of these.
 # The age is the caller's, as `viewers` has it. An account with an age also sees what
-# others have waiting for its own device. The page's queue shows (SHOWN_ITEM) what the
+# others have waiting for its own device. The page's queue shows (SHOWN_ITEMS) what the
 # account sent itself, and what others sent to a shared device: to its owner, and to an
 # account that sees everything.
 EVERYTHING = 99
@@ -2953,15 +2955,13 @@ SEEN = f"(:age = {EVERYTHING} OR seen_from <= :age)"
 VIEWER = "(SELECT age FROM viewers WHERE viewers.account = :account)"
 SEEN_BY = f"seen_from <= {VIEWER}"
 SEEN_ITEM = f"({SEEN_BY} OR owner = :account AND is_open)"
-SHOWN_ITEM = f"""{SEEN_ITEM} AND
-    (sender = :account OR is_shared AND (is_open OR status = 'failed')
-        AND (owner = :account OR {VIEWER} = {EVERYTHING}))
-"""
 SHOWN_ITEMS = f"""
 FROM items WHERE id IN ( -- what others have for themselves is not read
     SELECT id FROM queue WHERE account = :account
     UNION SELECT queue.id FROM keys CROSS JOIN queue ON device = keys.id WHERE shared
-) AND {SHOWN_ITEM}
+) AND {SEEN_ITEM} AND
+    (sender = :account OR is_shared AND (is_open OR status = 'failed')
+        AND (owner = :account OR {VIEWER} = {EVERYTHING}))
 """
 # Whether the id of an entry is in its file's name, as an account is told it: where the
 # account sees an older entry with the plain name. That tells nothing of hidden ones. A
@@ -9490,9 +9490,7 @@ class Health:
     threads: Callable[[], Iterable[Lasting]] = tuple  # that are to go on
     languages: Mapping[str, str] = {}  # why translations are left out, by their paths
 
-    def __init__(
-        self, scanner: Scanner, backups: Backups, consoles: "Consoles"
-    ) -> None:
+    def __init__(self, scanner: Scanner, backups: Backups, consoles: Consoles) -> None:
         self.scanner, self.backups, self.consoles = scanner, backups, consoles
         self.data = os.path.dirname(backups.path)
         self._askers = Askers()
@@ -9520,7 +9518,11 @@ class Health:
         yield Fault("scan", "", scan.problem and say("scan_failed", scan.problem))
         for path, problem in self.languages.items():
             yield Fault("languages", path, problem)
-        yield Fault("data", "", self._space_fault(self.data, answers))
+        room = answers[self.data]
+        if isinstance(room, OSError):
+            yield Fault("data", "", answered(room, self.data))
+        else:
+            yield Fault("data", "", space_fault(self.data, room, self._full))
         problems = {
             about: answered(answers[about], path)
             for about, (path, _) in self.written.items()
@@ -9574,12 +9576,6 @@ class Health:
         faults = self.faults(self.ask())
         for fault in (each for each in faults if each["about"] in self.written):
             log.warning("%s", fault["message"])
-
-    def _space_fault(self, folder: str, answers: Mapping[str, Any]) -> str:
-        room = answers[folder]
-        if isinstance(room, OSError):
-            return answered(room, folder)
-        return space_fault(folder, room, self._full)
 
     def state(self) -> Row:
         answers = self.ask(self.scanner.folders)

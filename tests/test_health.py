@@ -340,8 +340,10 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
 def test_a_data_folder_that_does_not_answer_is_a_fault(
     health: catalogd.Health,
 ) -> None:
-    fault = health._space_fault("/data", {"/data": TimeoutError("no answer")})
-    assert fault == "/data: it does not answer."
+    answers = {**health.ask(), health.data: TimeoutError("no answer")}
+    [fault] = health.faults(answers)
+    assert fault["about"] == "data"
+    assert fault["message"] == f"{health.data}: it does not answer."
 
 
 def test_an_inbox_and_a_folder_of_saves_that_do_not_answer_are_faults(
