@@ -1418,6 +1418,10 @@ FIRST_PART = re.compile(  # of a split file, with the others beside it
 )
 SPLIT_TYPES = {"ns": "nsp", "xc": "xci"}  # by how the first part's extension starts
 PART_IN_FOLDER = re.compile(r"\d\d")  # of a folder that is a split file
+ANY_PART = re.compile(  # of either, wherever it is
+    r"(?:^|\.(?:ns|xc)|\.(?:ns[pz]|xc[iz])\.)\d+$", re.IGNORECASE
+)
+BESIDE_PARTS = (".hdr", ".seq")  # of a dump that was not finished
 HIDDEN = (".", "~")  # starts of names that are passed over: ".Trash-1000" too
 BINS = {  # folders of systems, in lower case, that have no games: who tells of them
     "$recycle.bin": "Windows",
@@ -6040,11 +6044,11 @@ class Tree:
         folders, first = [], len(self.files)
         items = {item.name: item for item in shown}
         if path != self.library_folder and is_split(path, items, self.endings):
-            self._add_file(path, volume, parts_of("00", items))
+            self._add_file(path, volume, *parts_of("00", items))
             shown = [item for item in shown if item.name.lower().endswith(COVERS)]
         for item in shown:
             if self._is_served(item.name) and item.is_file(follow_symlinks=False):
-                self._add_file(item.path, volume, parts_of(item.name, items))
+                self._add_file(item.path, volume, *parts_of(item.name, items))
             elif item.is_dir(follow_symlinks=False):
                 folders.append(item.path)
         by_name = {item.name.lower(): item for item in shown}
@@ -6117,14 +6121,17 @@ class Tree:
         self.covers[digest] = image.path
         return digest
 
-    def _add_file(self, path: str, volume: str, parts: Sequence[Item]) -> None:
-        """:param parts: of a split file, or else the file itself."""
+    def _add_file(
+        self, path: str, volume: str, parts: Sequence[Item], missing: str
+    ) -> None:
+        """:param parts: of a split file, or else the file itself.
+        :param missing: see missing_part. Where it changes, the file does."""
         try:
             now = joined_stat([*map(item_stat, parts)])
         except OSError as error:
             self._add_unread(path, error)
             return
-        inode = now.st_ino & MAX_INTEGER
+        inode = (now.st_ino + zlib.crc32(missing.encode())) & MAX_INTEGER
         facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
         self.files.append(FoundFile(path, *facts))
         self.tick(1)
@@ -6145,26 +6152,25 @@ def is_split(path: str, names: Iterable[str], endings: tuple[str, ...]) -> bool:
     return is_named and all(name.lower().endswith(COVERS) for name in others)
 
 
-def parts_of(first: str, names: Mapping[str, T]) -> list[T]:
+def parts_of(first: str, names: Mapping[str, T]) -> tuple[list[T], str]:
     """Return those of the parts of a split file that are there, up to the first that is
-    missing; of another file itself.
+    missing, and what tells that one is; of another file itself.
     :param names: what is in its folder."""
     if first != "00" and joined_name(first) == first:
-        return [names[first]]
+        return [names[first]], ""
     parts = itertools.takewhile(names.__contains__, split_parts(first))
-    return [names[part] for part in parts]
+    return [names[part] for part in parts], missing_part(first, names)
 
 
 def missing_part(first: str, names: Container[str]) -> str:
-    """Return the name of what is not there yet, "" where the others do not tell that a
-    part of a split file is missing. A dump that was not finished has its header, or
-    notes of the tool, beside it."""
+    """Return the name of the part of a split file that is missing, or of the header or
+    the tool's notes that tell of a dump that was not finished, "" where none does."""
     parts = split_parts(first)
     missing = next(part for part in parts if part not in names)
     later = itertools.islice(parts, MAX_MISSING_PARTS)
     if any(part in names for part in later):
         return missing
-    beside = (f"{joined_name(first)}{ending}" for ending in (".hdr", ".seq"))
+    beside = (f"{joined_name(first)}{ending}" for ending in BESIDE_PARTS)
     return next((name for name in beside if name in names), "")
 
 
@@ -6423,9 +6429,9 @@ def part_paths(path: str) -> tuple[list[str], str, str]:
     DiskFile. :raises OSError: their folder cannot be read."""
     above, first = (path, "00") if os.path.isdir(path) else os.path.split(path)
     paths = {name: os.path.join(above, name) for name in os.listdir(above)}
-    parts = parts_of(first, paths)
+    parts, missing = parts_of(first, paths)
     following = next(itertools.islice(split_parts(first), len(parts), None))
-    return parts, missing_part(first, paths), following
+    return parts, missing, following
 
 
 def open_parts(path: str, folder: str, kind: type[SplitFile]) -> SplitFile:
@@ -6608,7 +6614,8 @@ class Watcher:
 
     def __init__(self, folder: str, types: Iterable[str]) -> None:
         self.folder = folder
-        self._endings = (*(f".{type}" for type in types), *COVERS, *ARCHIVES)
+        own = (f".{type}" for type in types)
+        self._endings = (*own, *COVERS, *ARCHIVES, *BESIDE_PARTS)
         self._events = -1  # a file descriptor, if the folder is watched
         self._paths: dict[int, str] = {}  # by watch descriptor
         self._real_path = self._problem = ""
@@ -6691,7 +6698,8 @@ class Watcher:
         has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
         if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
             return self.folder
-        is_wanted = name.lower().endswith(self._endings)
+        is_part = ANY_PART.search(name) is not None
+        is_wanted = is_part or name.lower().endswith(self._endings)
         if not path or (is_hidden(name) and not is_wanted):
             return ""
         if name and flags & IN_ISDIR and is_text(name) and not is_hidden(name):

@@ -119,6 +119,25 @@ def test_only_folders_in_which_something_happened_are_read_again(
         assert {*read} <= {top, f"{top}/3", f"{top}/5", f"{top}/six"}
 
 
+@pytest.mark.parametrize("part", ["A.nsp/{:02}", "A.xc{}", "A.nsp.{:02}"])
+def test_parts_of_a_split_file_are_listed_at_once(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner, part: str
+) -> None:
+    """What comes behind a gap, too: it changes what is there into a part of it."""
+
+    def has(**facts: object) -> bool:
+        found = store.entries.list_json(catalogd.EVERYTHING)
+        entries = [entry | entry["metadata"] for entry in json.loads(found)]
+        return any(facts.items() <= entry.items() for entry in entries)
+
+    with running(scanner):
+        for number in (0, 1):
+            library.add(part.format(number), b"12345")
+        wait_for(lambda: has(size=10))
+        library.add(part.format(3), b"12345")
+        wait_for(lambda: has(missing=os.path.basename(part.format(2))))
+
+
 def test_what_is_passed_over_is_told_at_once(
     library: Library, scanner: catalogd.Scanner
 ) -> None:
