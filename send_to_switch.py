@@ -549,11 +549,10 @@ def read_item(facts: dict[str, Any]) -> Item:
 
 
 class Part(NamedTuple):
-    """What the target has, or will have, of a file that is not complete."""
+    """What the target may have of a file that is not complete."""
 
-    item: str  # the id of its queue item
-    version: str | None  # the validator, "" if it is not resumed, None: not begun yet
-    is_direct: bool = False  # whether it is written by its own name, not as NAME.part
+    item: str  # the id of its queue item, "" if it stays though that has ended
+    version: str  # the validator, "" if it is not resumed
     is_stopped: bool = False  # whether its item was cancelled, so that it is removed
 
 
@@ -581,12 +580,12 @@ class State:
 
     `client` identifies this client to the server, which gives an item to one client
     only, and gives it back to that client after a crash. `parts` has the unfinished
-    files by their names. `sent` is the id of the queue item whose file is complete
-    while the server does not know it yet. `installs` has the folders of FTP servers
-    that were seen to install what is written there, with host and port. `mount` is the
-    mount point that the target's folder was below, "" if unknown. `files` has what was
-    sent by its name without case, in a file of its own: it is long, and changes once an
-    item.
+    files by what they are called on the target. `sent` is the id of the queue item
+    whose file is complete while the server does not know it yet. `installs` has the
+    folders of FTP servers that were seen to install what is written there, with host
+    and port. `mount` is the mount point that the target's folder was below, "" if
+    unknown. `files` has what was sent by its name without case, in a file of its own:
+    it is long, and changes once an item.
     """
 
     def __init__(self, folder: str, server: str, target: str) -> None:
@@ -601,7 +600,7 @@ class State:
         with contextlib.suppress(KeyError, TypeError, AttributeError):  # of no use
             facts = self._read()
             self.client, self.sent = str(facts["client"]), str(facts["sent"])
-            self.parts = {name: read_part(name, facts) for name in facts["parts"]}
+            self.parts = read_parts(facts)
             self.mount = str(facts["mount"])
             self.installs = set(facts.get("installs", ()))
             for name, (entry, _) in facts.get("files", {}).items():
@@ -643,34 +642,23 @@ class State:
                 lock.execute("BEGIN EXCLUSIVE")
             yield
 
-    def begun(self) -> dict[str, Part]:
-        """Return the parts of which the target may have something."""
-        parts = self.parts.items()
-        return {name: part for name, part in parts if part.version is not None}
-
-    def part_name(self, name: str) -> str:
-        """Return what an unfinished file is called on the target."""
-        is_direct = name in self.parts and self.parts[name].is_direct
-        return name if is_direct else f"{name}.part"
-
     def begin(self, name: str, version: str, item: Item) -> None:
         """Note that there is an unfinished file of this version from now on."""
-        is_direct = self.part_name(name) == name
-        self.parts[name] = Part(item.queue_item_id, version, is_direct)
+        self.parts[name] = Part(item.queue_item_id, version)
         self.save()
 
     def stop(self, item: Item, name: str, is_damaged: bool = False) -> None:
         """Note that an item was cancelled, or that what is left of it is damaged."""
         self.sent = ""
-        if part := self.begun().get(name):
+        if part := self.parts.get(name):
             version = "" if is_damaged else part.version
-            self.parts[name] = Part(item.queue_item_id, version, part.is_direct, True)
+            self.parts[name] = Part(item.queue_item_id, version, is_stopped=True)
         self.save()
 
     def change(self, items: Iterable[str], **facts: Any) -> None:
         """Note of these items' parts: that they stay though the item has ended, which
         has no `item` then, or that it ended while this client did not send it."""
-        for name, part in self.begun().items():
+        for name, part in self.parts.items():
             if part.item in items:
                 self.parts[name] = part._replace(**facts)
                 self.save()
@@ -678,12 +666,6 @@ class State:
     def drop_part(self, name: str) -> None:
         """Note that an unfinished file is not there any more."""
         self.parts.pop(name, None)
-        self.save()
-
-    def write_directly(self, part: str, name: str, item: Item) -> None:
-        """Note that a part was removed, and is written by its own name instead."""
-        self.parts.pop(part, None)
-        self.parts[name] = Part(item.queue_item_id, None, is_direct=True)
         self.save()
 
     def own_name(self, name: str, entry: str) -> str:
@@ -715,13 +697,16 @@ class State:
         self.drop_part(name)
 
 
-def read_part(name: str, facts: dict[str, Any]) -> Part:
-    """Return a part of a state file, also of one that release 0.4.0 wrote."""
-    part = facts["parts"][name]
-    if not isinstance(part, str):
-        return Part(*part)
-    item, direct = facts.get("items", {}).get(name, ""), facts.get("direct", ())
-    return Part(item, part, name in direct, name in facts.get("stopped", ()))
+def read_parts(facts: dict[str, Any]) -> dict[str, Part]:
+    """Return the parts of a state file, also of one that release 0.4.0 wrote: by the
+    names of files, with a version each."""
+    parts, items = {}, facts.get("items", {})
+    for name, part in facts["parts"].items():
+        if isinstance(part, str):
+            part = items.get(name, ""), part, name in facts.get("stopped", ())
+            name = name if name in facts.get("direct", ()) else f"{name}.part"
+        parts[name] = Part(*part)
+    return parts
 
 
 # Server -----------------------------------------------------------------------
@@ -1036,7 +1021,7 @@ class Progress:
 class Sending:
     """A queue item while it is sent."""
 
-    part = ""  # what State calls its unfinished file on the target, if any
+    part = ""  # what its unfinished file is called on the target, if there is any
     note: Problem | None = None  # that the item tells when it is sent
 
     def __init__(self, item: Item, screen: Screen) -> None:
@@ -1114,6 +1099,7 @@ class Download(Sending):
         self.name = ""
         self.size: int | None = item.entry_size or None
         self.has_broken = False  # where the target is to get it once
+        self.is_direct = False  # whether the target gets it by its own name at once
         self.has_ranges = False
         self.validator = ""
         self.sha256: bytes | None = None
@@ -1386,7 +1372,7 @@ class Target:
         """
 
     def discard(self, part: str) -> None:
-        """Remove what there is of a file that will not be completed."""
+        """Remove an unfinished file, by what it is called there."""
 
     def close(self) -> None:
         """Close the connection: after each item, and before another attempt."""
@@ -1447,25 +1433,27 @@ class Storage(Target, abc.ABC):
         item = download.item
         self.check_ready(state)  # also in a later attempt
         name = download.name = state.own_name(download.name, item.entry_id)
-        download.part = self._part_for(name, state)
-        part = state.part_name(download.part)
+        download.part = self._part_for(name, download, state)
         if self._find(name, download, state) == EQUAL:
             download.progress.screen.say(f"{name} is on the target already.")
             ends = download.ends()
-            if part != name and download.part in state.parts:
-                self._discard_part(part, download)
+            if name != download.part in state.parts:
+                self._discard_part(download)
         else:
-            self._fill(part, download, state)
-            ends = self._name(part, name, download, state)
+            self._fill(download, state)
+            ends = self._name(name, download, state)
         state.mark_sent(item, name, ends)
         if len(state.files) > MAX_SENT_NAMES:
             state.keep_files(self.names(), name)
 
-    def _part_for(self, name: str, state: State) -> str:
-        """Return what State calls the unfinished file: by its name, unless somebody
-        else has a part there."""
-        is_free = name in state.parts or self.size_of(f"{name}.part") is None
-        return name if is_free else marked(name, state.client)
+    def _part_for(self, name: str, download: Download, state: State) -> str:
+        """Return what the unfinished file is called: by its own name where the target
+        renames none, and else NAME.part, unless somebody else has that there."""
+        if download.is_direct or name in state.parts:
+            return name
+        part = f"{name}.part"
+        is_free = part in state.parts or self.size_of(part) is None
+        return part if is_free else f"{marked(name, state.client)}.part"
 
     def _find(self, name: str, download: Download, state: State) -> str:
         """Return whether nothing of a name is there, or the same file, or one that may
@@ -1475,7 +1463,7 @@ class Storage(Target, abc.ABC):
         """
         may_replace = self._may_replace(download)
         is_sent = state.sent == download.item.queue_item_id
-        is_direct = state.part_name(name) == name
+        is_direct = name == download.part
         size = self.size_of(name, download.size or 0)
         if size is None:
             return FREE
@@ -1513,18 +1501,19 @@ class Storage(Target, abc.ABC):
         is_own = sent and ends and ends == sent.ends
         if is_own or self._may_replace(download):
             return OURS
-        if state.part_name(name) == name:  # what this client began is not there
+        if name == download.part:  # what this client began is not there
             state.drop_part(name)
         raise Failed("same_size_file" if is_same_size else "other_file", name=name)
 
-    def _fill(self, part: str, download: Download, state: State) -> None:
+    def _fill(self, download: Download, state: State) -> None:
         """Write what the part lacks. :raises Failed: it is not the file then."""
+        part = download.part
         size = max(self.size_of(part) or 0, 0)
-        begun = state.parts.get(download.part)
+        begun = state.parts.get(part)
         is_same = begun and begun.version == download.validator != ""
         start = self._resume_at(part, size, download) if is_same else 0
         self.check_room(download, start or size)
-        state.begin(download.part, download.validator, download.item)
+        state.begin(part, download.validator, download.item)
         download.begin(start, self.settings.verify)
         self.write(part, download)
         try:
@@ -1535,33 +1524,34 @@ class Storage(Target, abc.ABC):
             if not start:
                 raise
             self.can_append = False
-            state.begin(download.part, "", download.item)
+            state.begin(part, "", download.item)
             raise Interrupted("from_start", why=problem) from None
 
-    def _name(self, part: str, name: str, download: Download, state: State) -> str:
+    def _name(self, name: str, download: Download, state: State) -> str:
         """Give the part its name, and return what `file_ends` tells of it."""
         ends = download.ends()  # of the same version still
         self.check_ready(state)
-        if part == name:
+        if name == download.part:
             return ends
         outcome = self._find(name, download, state)
         state.mark_sent(download.item)
         try:
             if outcome == EQUAL:
-                self._discard_part(part, download)
+                self._discard_part(download)
             else:
-                self.rename(part, name, outcome == OURS)
+                self.rename(download.part, name, outcome == OURS)
         except Unrenamed:
-            self._discard_part(part, download)
-            state.write_directly(download.part, name, download.item)
+            self._discard_part(download)
+            state.drop_part(download.part)
+            download.is_direct = True
             raise
         return ends
 
-    def _discard_part(self, part: str, download: Download) -> None:
+    def _discard_part(self, download: Download) -> None:
         """Remove the part of a file that is on the target by its name, or will be."""
-        self.discard(part)
-        if not self.lacks(part):
-            download.note = Failed("ftp_left", name=part)
+        self.discard(download.part)
+        if not self.lacks(download.part):
+            download.note = Failed("ftp_left", name=download.part)
 
     def _resume_at(self, part: str, size: int, download: Download) -> int:
         """Return the byte at which the part can go on and then be verified, 0 where it
@@ -2219,18 +2209,18 @@ class FTP(FTPDisk):
                 self._enter_for(download.name)
                 self._put(download, state)
         except (Interrupted, Full) as problem:
-            if self._has_reached_limit(download, state):
+            if self._has_reached_limit(download):
                 raise Failed("card_fat32") from problem
             raise
 
-    def _has_reached_limit(self, download: Download, state: State) -> bool:
+    def _has_reached_limit(self, download: Download) -> bool:
         """Return whether a part is as large as a file on a FAT32 card can be."""
         least, limit = FAT32_LIMIT_BYTES - CHUNK_BYTES, FAT32_LIMIT_BYTES
         if min(download.progress.done, (download.size or 0) - CHUNK_BYTES) < least:
             return False
         with contextlib.suppress(Problem, *FTP_ERRORS):
             self._reconnect()
-            size = self.size_of(state.part_name(download.part), limit - 1)
+            size = self.size_of(download.part, limit - 1)
             return least <= (size or 0) < limit
         return False
 
@@ -2244,10 +2234,9 @@ class FTP(FTPDisk):
             try:
                 return self.save(download, state)
             except Gone as problem:
-                part = state.part_name(download.part)
-                if not (self.lacks(part) and self.lacks(download.name)):
+                if not (self.lacks(download.part) and self.lacks(download.name)):
                     raise Failed(problem.text, **problem.of) from problem
-                state.write_directly(download.part, download.name, download.item)
+                state.drop_part(download.part)
         return self._install(download, state, place, has_all)
 
     def _install(
@@ -2919,11 +2908,11 @@ class Watch:
     def remove_parts(self) -> None:
         """Remove what the target has of unfinished files, and what this computer has of
         copies, since this device was removed. Say what stays on the target."""
-        for name in self.state.begun():
+        for name in [*self.state.parts]:
             if not self.discard(name):
                 break
-        for name in self.state.begun():
-            self.screen.say(f"{self.state.part_name(name)} stays on the target.")
+        for name in self.state.parts:
+            self.screen.say(f"{name} stays on the target.")
         if self.saves:
             try:
                 self.saves.remove_parts()
@@ -2931,10 +2920,10 @@ class Watch:
                 self.screen.say(str(problem))
 
     def discard(self, name: str) -> bool:
-        """Return whether the target could remove what it has of a file."""
+        """Return whether the target could remove an unfinished file."""
         try:
             self.check()
-            self.target.discard(self.state.part_name(name))
+            self.target.discard(name)
             self.state.drop_part(name)
         except TargetOffline:
             return False
@@ -2983,7 +2972,7 @@ class Reports:
     def fail(self, sending: Sending, problem: Problem) -> None:
         self.failures += 1
         item, name = sending.item, sending.part
-        has_part = name in self.state.begun()
+        has_part = name in self.state.parts
         is_left = has_part and not self.watch.discard(name)
         fields = {"status": "failed", **problem.fields()}
         fields |= NOTHING_KEPT if has_part and not is_left else {}
@@ -3400,7 +3389,7 @@ class Sender:
         return bool(items) and self._offers.give(self.target, items)
 
     def _queue(self) -> list[Item]:
-        unfinished = [part.item for part in self.state.begun().values() if part.item]
+        unfinished = [part.item for part in self.state.parts.values() if part.item]
         return self.server.queue(self.state.client, self.watch.readiness, unfinished)
 
     def _send_first(self, items: Sequence[Item]) -> bool:

@@ -295,9 +295,9 @@ def test_a_state_of_an_earlier_release_is_read(
     assert state.path == str(tmp_path / "1c8406ad1eda669a.json")
     facts = {"client": "me", "parts": {"a.nsp": '"tag"'}, "sent": "item", **more}
     pathlib.Path(state.path).write_text(json.dumps(facts))
-    parts = {"a.nsp": send_to_switch.Part("", '"tag"')}
+    parts = {"a.nsp.part": send_to_switch.Part("", '"tag"')}
     if more:
-        parts = {"a.nsp": send_to_switch.Part("item", '"tag"', True, True)}
+        parts = {"a.nsp": send_to_switch.Part("item", '"tag"', is_stopped=True)}
     for _ in range(2):  # also as this release writes it
         state = send_to_switch.State(str(tmp_path), "server", "target")
         assert (state.client, state.sent, state.parts) == ("me", "item", parts)
@@ -1105,7 +1105,7 @@ def test_a_device_that_was_removed_leaves_nothing_on_a_card_that_is_there(
     for name in names:
         home.queue(name, GAME)
         (card / f"{name}.part").write_bytes(GAME[:1000])
-        sender.state.begin(name, "x", ITEM)
+        sender.state.begin(f"{name}.part", "x", ITEM)
     (card / "c.nsp.part").write_bytes(b"of others")
     for key in home.store.accounts.keys(home.anna):
         home.store.accounts.revoke_key(key["id"], home.anna)

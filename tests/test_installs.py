@@ -335,7 +335,6 @@ def test_a_file_that_was_written_by_its_own_name_is_not_removed_as_a_part(
 ) -> None:
     """The client ended when all of it was there."""
     item, state = home.queue("game.nsp", GAME), same_state(home)
-    state.write_directly("game.nsp", "game.nsp", ITEM)
     state.begin("game.nsp", "x", ITEM)
     (console.folder / "game.nsp").write_bytes(GAME)
     send(home, console.url("/"), state=state)

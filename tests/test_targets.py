@@ -521,7 +521,7 @@ def test_a_cancelled_file_is_removed_once_its_target_is_back(
         patch.setattr(sender.target, "check_ready", away)
         sender.send_next()
     assert files(folder) == ["game.nsp.part"]
-    assert sender.state.parts["game.nsp"][::3] == (item, True)
+    assert sender.state.parts["game.nsp.part"][::2] == (item, True)
     sender.send_next()
     assert files(folder) == []
     assert not sender.state.parts
@@ -540,7 +540,7 @@ def test_what_has_failed_is_removed_once_its_target_is_back(
     sender.send_next()
     assert "arrived damaged" in home.item(item)["error"]
     assert files(console.folder) == ["game.nsp.part"]
-    assert sender.state.parts["game.nsp"].version == ""  # which is not resumed
+    assert sender.state.parts["game.nsp.part"].version == ""  # which is not resumed
     sender.send_next()
     assert files(console.folder) == []
     assert not sender.state.parts
@@ -1854,7 +1854,7 @@ def test_what_somebody_puts_in_the_place_of_an_unfinished_file_stays(
 ) -> None:
     """It can be told by its bytes, where the console lets them be read."""
     item, sender = home.queue("game.nsp", GAME), home.sender(ftpsrv.url)
-    sender.state.write_directly("game.nsp", "game.nsp", ITEM)
+    sender.state.begin("game.nsp", "x", ITEM)
     (card / "game.nsp").write_bytes(b"other")
     ftpsrv.refuses = {} if reads else {"RETR": ["550 No."] * 9}
     sender.send_next()
