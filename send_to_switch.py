@@ -1099,7 +1099,6 @@ class Download(Sending):
         self.name = ""
         self.size: int | None = item.entry_size or None
         self.has_broken = False  # where the target is to get it once
-        self.is_direct = False  # whether the target gets it by its own name at once
         self.has_ranges = False
         self.validator = ""
         self.sha256: bytes | None = None
@@ -1449,7 +1448,7 @@ class Storage(Target, abc.ABC):
     def _part_for(self, name: str, download: Download, state: State) -> str:
         """Return what the unfinished file is called: by its own name where the target
         renames none, and else NAME.part, unless somebody else has that there."""
-        if download.is_direct or name in state.parts:
+        if name == download.part or name in state.parts:
             return name
         part = f"{name}.part"
         is_free = part in state.parts or self.size_of(part) is None
@@ -1463,13 +1462,13 @@ class Storage(Target, abc.ABC):
         """
         may_replace = self._may_replace(download)
         is_sent = state.sent == download.item.queue_item_id
-        is_direct = name == download.part
         size = self.size_of(name, download.size or 0)
         if size is None:
             return FREE
         if may_replace and (size == UNSEEN or not is_sent):
             return OURS
-        if is_direct and (size == UNSEEN or self._is_begun(name, size, download)):
+        is_begun = name in state.parts  # where the target renames none
+        if is_begun and (size == UNSEEN or self._is_begun(name, size, download)):
             return OURS
         if size == UNSEEN:
             raise Failed("file_unknown", name=name)
@@ -1501,8 +1500,7 @@ class Storage(Target, abc.ABC):
         is_own = sent and ends and ends == sent.ends
         if is_own or self._may_replace(download):
             return OURS
-        if name == download.part:  # what this client began is not there
-            state.drop_part(name)
+        state.drop_part(name)  # what this client began by that name is not there
         raise Failed("same_size_file" if is_same_size else "other_file", name=name)
 
     def _fill(self, download: Download, state: State) -> None:
@@ -1518,10 +1516,8 @@ class Storage(Target, abc.ABC):
         self.write(part, download)
         try:
             self._check_written(part, download)
-        except Interrupted:
-            raise
         except Failed as problem:
-            if not start:
+            if not start or isinstance(problem, Interrupted):
                 raise
             self.can_append = False
             state.begin(part, "", download.item)
@@ -1543,7 +1539,7 @@ class Storage(Target, abc.ABC):
         except Unrenamed:
             self._discard_part(download)
             state.drop_part(download.part)
-            download.is_direct = True
+            download.part = name  # at the next attempt
             raise
         return ends
 
@@ -1783,7 +1779,7 @@ class Connection(ftplib.FTP):
     is of what it is used for: that may be cancelled at any time."""
 
     progress: Progress
-    _reply_seconds = TIMEOUT_SECONDS  # that a reply may take as a whole
+    _reply_seconds = TIMEOUT_SECONDS  # that the next reply may take as a whole
     end = math.inf  # of all calls, by time.monotonic()
     _unread = b""
 
@@ -1816,10 +1812,7 @@ class Connection(ftplib.FTP):
         """Wait for a reply that nothing is asked for: the greeting, or the end of a
         transfer. :raises ftplib.Error: it tells no success."""
         self._reply_seconds = seconds
-        try:
-            self.voidresp()
-        finally:
-            self._reply_seconds = TIMEOUT_SECONDS
+        self.voidresp()
 
     def getmultiline(self) -> str:
         """Return a reply as one line: its code, and its texts.
@@ -1828,6 +1821,7 @@ class Connection(ftplib.FTP):
         :raises ftplib.error_proto: it is longer than any reply, or is none.
         """
         end = min(time.monotonic() + self._reply_seconds, self.end)
+        self._reply_seconds = TIMEOUT_SECONDS  # of the next
         code, room, texts = "", MAX_REPLY_BYTES, list[str]()
         for _ in range(MAX_REPLY_LINES):
             line = self._line(room, end)
@@ -1873,11 +1867,11 @@ class Connection(ftplib.FTP):
                 yield block
         self.reply_within(FTP_FINISH_SECONDS)
 
-    def listed(self) -> list[Listed]:
-        """Return what is in the current folder.
+    def listed(self, folder: str = "") -> list[Listed]:
+        """Return what is in a folder, by default the current one.
         :raises Failed: the list has no end."""
         text, end = b"", min(time.monotonic() + LIST_SECONDS, self.end)
-        with self.data("LIST") as data:
+        with self.data(f"LIST {folder}".strip()) as data:
             while block := self._receive(data, end):
                 text += block
                 if len(text) > MAX_LIST_BYTES:
@@ -2048,8 +2042,12 @@ class FTPDisk(Storage):
         self._enter(self._entered)
 
     def names(self) -> Iterable[str]:
+        return [file.name for file in self._listed()]
+
+    def _listed(self, folder: str = "") -> Sequence[Listed]:
+        """Return what is in a folder, [] where the server tells nobody."""
         with contextlib.suppress(ftplib.error_perm):
-            return [file.name for file in self._ftp.listed()]
+            return self._ftp.listed(folder)
         return []
 
     def lacks(self, name: str) -> bool:
@@ -2060,29 +2058,31 @@ class FTPDisk(Storage):
     def _can_read(self, name: str) -> bool:
         """Return whether there is a file. kaiHEN lists none whose name is not ASCII."""
         with contextlib.suppress(Unread):
-            self._begin_to_read(name, 0)[1].close()
-            self._reconnect()
+            self._piece(name, 0, 1, self._ftp.progress)
             return True
         return False
 
     def size_of(self, name: str, expected: int = 0) -> int | None:
         size = self._told_size(name)
+        if size in (0, UNSEEN):
+            size = self._listed_size(name)
         if size in (None, UNSEEN):
             return size
         is_expected = (size - expected) % SIZE_MODULUS == 0
         return expected if is_expected else size % SIZE_MODULUS if size < 0 else size
 
     def _told_size(self, name: str) -> int | None:
-        """Return the bytes of a file by SIZE, and by LIST where that tells nothing."""
-        reply = ""
+        """Return what SIZE tells of a file: UNSEEN where that is nothing."""
         try:
-            reply = self._ftp.sendcmd(f"SIZE {name}")
+            size = number(self._ftp.sendcmd(f"SIZE {name}")[3:].strip())
         except (ftplib.error_perm, ftplib.error_temp) as error:
             if str(error).startswith("550"):  # proftpd, for one, has others too
                 return None
-        return number(reply[3:].strip()) or self._listed_size(name)
+            size = None
+        return UNSEEN if size is None else size
 
     def _listed_size(self, name: str) -> int | None:
+        """Return what LIST tells of a file."""
         try:
             files = [file for file in self._ftp.listed() if not file.is_folder]
         except ftplib.error_perm:
@@ -2098,7 +2098,8 @@ class FTPDisk(Storage):
         start = download.progress.start
         if 0 < start == download.size:
             return  # it has all bytes: an APPE of none would be in vain
-        with self._open(name, start) as data:
+        data = self._open(name, start)
+        with data, download.progress.cancels(functools.partial(shut_down, data)):
             for chunk in download.chunks():
                 try:
                     data.sendall(chunk)
@@ -2122,23 +2123,19 @@ class FTPDisk(Storage):
                 raise
             raise ConnectionError(str(error)) from error
 
-    @contextlib.contextmanager
-    def _open(self, name: str, start: int) -> Iterator[socket.socket]:
+    def _open(self, name: str, start: int) -> socket.socket:
         """Open the data connection that takes the file. REST is not for this: ftpsrv
         accepts it, and then truncates the file at STOR."""
-        with contextlib.ExitStack() as stack:
-            try:
-                command = f"{'APPE' if start else 'STOR'} {name}"
-                data = stack.enter_context(self._ftp.data(command))
-            except ftplib.error_perm as error:
-                reply = error_text(error, self.password)
-                if start:
-                    self.can_append = False
-                    raise Interrupted("ftp_no_resume", why=reply) from error
-                if FULL_REPLY.search(reply) or READ_ONLY_REPLY.search(reply):
-                    raise
-                raise Gone("ftp_refuses", name=name, why=reply) from error
-            yield data
+        try:
+            return self._ftp.transfercmd(f"{'APPE' if start else 'STOR'} {name}")
+        except ftplib.error_perm as error:
+            reply = error_text(error, self.password)
+            if start:
+                self.can_append = False
+                raise Interrupted("ftp_no_resume", why=reply) from error
+            if FULL_REPLY.search(reply) or READ_ONLY_REPLY.search(reply):
+                raise
+            raise Gone("ftp_refuses", name=name, why=reply) from error
 
     def read(self, name: str, start: int, progress: Progress) -> Blocks:
         first, blocks, skip = self._begin_to_read(name, start)
@@ -2173,11 +2170,7 @@ class FTPDisk(Storage):
                 raise
             self._ftp.delete(name)  # some servers do not rename over an existing file
             reply = self._ftp.rename(part, name)
-        self._check_renamed(part, reply)
-
-    def _check_renamed(self, part: str, reply: str) -> None:
-        """:raises Unrenamed: the console has said yes, and the part is there still."""
-        if self.size_of(part) not in (None, UNSEEN):
+        if self.size_of(part) not in (None, UNSEEN):  # though it has said yes
             why = error_text(ftplib.error_reply(reply), self.password)
             raise Unrenamed("ftp_no_rename", why=why)
 
@@ -2227,10 +2220,9 @@ class FTP(FTPDisk):
     def _put(self, download: Download, state: State) -> None:
         """Send a file once its folder is entered."""
         place, name = f"{self.host}:{self.port}{self._entered}", download.name
-        has_all = self._exists(secrets.token_hex(8))
-        if place in state.installs and not self.lacks(name):
+        has_all = self._told_size(secrets.token_hex(8)) not in (None, UNSEEN)
+        if not has_all and not (place in state.installs and self.lacks(name)):
             state.installs.discard(place)  # a file stays there
-        if not (has_all or place in state.installs):
             try:
                 return self.save(download, state)
             except Gone as problem:
@@ -2243,7 +2235,8 @@ class FTP(FTPDisk):
         self, download: Download, state: State, place: str, has_all: bool
     ) -> None:
         """Write a file by its own name. What was taken is never sent again."""
-        self.reads_back, tells = False, has_all and self._has_menu()
+        names = [file.name for file in self._listed("/")] if has_all else []
+        self.reads_back, tells = False, INSTALL_FOLDER in names  # is it Sphaira's?
         if state.sent != download.item.queue_item_id:
             self._finish_seconds = INSTALL_SECONDS if tells else FTP_FINISH_SECONDS
             self._write_once(download, tells, has_all or place in state.installs)
@@ -2295,20 +2288,11 @@ class FTP(FTPDisk):
         reply = MENU_REPLY.search(str(problem)) if tells else None
         if installs and not (reply and reply[1] is None):
             return TargetOffline("ftp_closed", why=problem.of["why"])
-        listed = [] if installs else self._ftp.listed()
+        listed = [] if installs else self._listed()
         if folders := ", ".join(file.name for file in listed if file.is_folder):
             of = {"folder": self._entered, "folders": folders[:MAX_REASON_CHARACTERS]}
             return Failed("ftp_no_files", why=problem.of["why"], **of)
         return Failed(problem.text, **problem.of)
-
-    def _has_menu(self) -> bool:
-        """Return whether the server is Sphaira's, as its root tells."""
-        with contextlib.suppress(ftplib.error_perm):
-            self._ftp.cwd("/")
-            names = {file.name for file in self._ftp.listed()}
-            self._ftp.cwd(self._entered)
-            return INSTALL_FOLDER in names
-        return False
 
     def _is_open(self, progress: Progress) -> bool | None:
         """Return whether Sphaira's menu takes files still, None where it does not tell
@@ -2336,11 +2320,6 @@ class FTP(FTPDisk):
             if reply := MENU_REPLY.search(str(error)):
                 return reply[1] is None
         return None
-
-    def _exists(self, name: str) -> bool:
-        with contextlib.suppress(ftplib.error_perm, ftplib.error_temp):
-            return self._ftp.sendcmd(f"SIZE {name}").startswith("213")
-        return False
 
 
 class LAN(Target):
@@ -3100,23 +3079,20 @@ class Transfer:
             raise
 
     def _count(self, problem: Problem) -> None:
-        """Count an attempt that has failed.
+        """Report why the item is tried again, and count the attempt, as the server
+        does over all clients.
 
         :raises Failed: it was the third in a row that has got no further.
         """
-        count = self.attempts.fail(self.progress.start, self.download.validator)
-        if max(count, self._tell(problem)) >= MAX_ATTEMPTS:
+        start = self.progress.start
+        count = self.attempts.fail(start, self.download.validator)
+        with contextlib.suppress(ServerOffline):
+            fields = {"status": "processing", "bytes_kept": start, **problem.fields()}
+            told = number(str(self._report(**fields).get("attempts")))
+            count = max(count, told or 0)
+        if count >= MAX_ATTEMPTS:
             kind = Full if isinstance(problem, Full) else Failed
             raise kind("gave_up", why=problem, count=MAX_ATTEMPTS)
-
-    def _tell(self, problem: Problem) -> int:
-        """Report why the item is tried again. Return how many attempts have got no
-        further, as the server counts them, over all clients; 0 if unknown."""
-        fields = {"status": "processing", "bytes_kept": self.progress.start}
-        with contextlib.suppress(ServerOffline):
-            answer = self._report(**fields, **problem.fields())
-            return number(str(answer.get("attempts"))) or 0
-        return 0
 
     def _report(self, **fields: Any) -> dict[str, Any]:
         item, fields = self.download.item, {**self.progress.figures(), **fields}

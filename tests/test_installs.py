@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import Mock
@@ -14,7 +15,7 @@ import pytest
 
 import ftpservers
 import send_to_switch
-from conftest import Home
+from conftest import Home, wait_for
 from consoles import FTPConsole, Origin, Request, when_sent
 from ftpsrv import Ftpsrv
 from test_client import ITEM
@@ -244,11 +245,13 @@ def test_a_folder_in_which_each_name_exists_installs_and_does_not_tell(
     home: Home, console: FTPConsole, replies: dict[str, str]
 ) -> None:
     (console.folder / "install:").rmdir()
+    (console.folder / "NAND").mkdir()
     item = home.queue("game.nsp", GAME)
     sizes = {"SIZE": "213 0", **replies}
     console.answer = lambda command, name: sizes.get(command, "")
-    send(home, console.url("/"))
+    send(home, console.url("/NAND"))
     assert home.item(item)["status"] == "completed"
+    assert files(console.folder) == ["NAND/game.nsp"]
     assert "question" not in console.commands
 
 
@@ -266,18 +269,20 @@ def test_a_folder_that_installed_and_takes_nothing_now_has_the_item_wait(
     assert home.item(item)["status"] == "pending"
 
 
+@pytest.mark.parametrize("has_list", [True, False])
 @pytest.mark.parametrize("names", [["NAND install", "SD Card install"], []])
 def test_a_folder_that_takes_no_file_names_those_that_are_in_it(
-    home: Home, console: FTPConsole, names: list[str]
+    home: Home, console: FTPConsole, names: list[str], has_list: bool
 ) -> None:
     (console.folder / "install:").rmdir()
     for name in names:
         (console.folder / name).mkdir()
     Behaviour(console, has_parts=False, has_names=False)
+    console.refuses = {} if has_list else {"LIST": "502 No."}
     item = home.queue("game.nsp", GAME)
     send(home, console.url("/"))
     why = "The console refuses game.nsp: 551 Permission denied."
-    if names:
+    if names and has_list:
         why = "The folder / takes no file: 551 Permission denied. It has these"
         why += f" folders: {', '.join(names)}."
     assert home.item(item)["error"] == why
@@ -653,7 +658,38 @@ def test_what_is_offered_is_claimed_before_the_server_forgets_it() -> None:
     assert offered.report(9 / 3) == {"offered": True}
 
 
-def test_a_listing_that_never_ends_is_given_up_and_cancelled_at_once(
+def test_a_listing_that_never_ends_is_cancelled_at_once(
+    home: Home, card: pathlib.Path
+) -> None:
+    over, waited = threading.Event(), list[bool]()
+
+    def cancel() -> None:
+        wait_for(lambda: "LIST" in console.commands)
+        home.store.queue.cancel(home.anna, item)
+
+    with contextlib.closing(Ftpsrv(card)) as console:
+        console.has_sizes = False
+        plain = console.note
+        (card / "game.nsp.part").write_bytes(b"x")
+        item = home.queue("game.nsp", GAME)
+        sender = home.sender(console.url)
+
+        def hang(command: str) -> None:
+            plain(command)
+            if command == "LIST":
+                waited.append(over.wait(30))
+
+        console.note = hang  # type: ignore[method-assign]
+        canceller = threading.Thread(target=cancel)
+        canceller.start()
+        sender.send_next()
+        assert waited == []  # the console still holds the list back
+        over.set()
+        canceller.join()
+    assert home.item(item)["status"] == "cancelled"
+
+
+def test_a_listing_that_never_ends_is_given_up(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(send_to_switch, "LIST_SECONDS", 0.2)
