@@ -952,7 +952,8 @@ class Progress:
         self.size = size  # bytes, None where unknown
         self.name = ""
         self.start = self.done = self.moved = 0
-        self._began = time.monotonic()
+        self._told = 0  # of the bytes that were moved, those in a report
+        self._began = self.told_at = time.monotonic()
         self._problem: Problem | None = None
         self._interrupts: set[Callable[[], None]] = set()
         self._wake = threading.Event()
@@ -989,6 +990,13 @@ class Progress:
     def figures(self) -> dict[str, int]:
         """Return the fields of a report that tell how far it is."""
         return {"progress_percent": self.percent(), "bytes_transferred": self.done}
+
+    def news(self) -> dict[str, int]:
+        """Return its `figures`, and how fast it was since this was asked."""
+        now, moved = time.monotonic(), self.moved
+        speed = int((moved - self._told) / max(now - self.told_at, 0.001))
+        self._told, self.told_at = moved, now
+        return {**self.figures(), "transfer_speed": speed}
 
     def cancel(self, problem: Problem) -> None:
         """End the transfer from another thread, whatever it waits for."""
@@ -1996,7 +2004,7 @@ class FTPDisk(Storage):
         :raises Failed: see `_problems`.
         """
         self._ftp.progress = progress
-        with self._problems(name), progress.cancels(self._ftp.interrupt):
+        with self._problems(one_line(name)), progress.cancels(self._ftp.interrupt):
             yield self._ftp
 
     def list(
@@ -2004,7 +2012,7 @@ class FTPDisk(Storage):
     ) -> list[Listed]:
         """Return what is in a folder, [] where there is no such folder.
         :raises Failed: it cannot be read until the time `end`."""
-        with self.calls(one_line(folder), progress) as ftp:
+        with self.calls(folder, progress) as ftp:
             ftp.end = end
             try:
                 ftp.cwd(folder)
@@ -2465,18 +2473,18 @@ class Saves:
     :param state: folder of the State that notes where its disk is mounted.
     """
 
-    def __init__(
-        self, target: FTP, pace: "Pace", folder: str, keep_free: float, state: str
-    ) -> None:
-        self.target, self.pace = target, pace
-        self.folder, self.keep_free = pathlib.Path(folder), keep_free
+    due = -math.inf  # when the next look is, by time.monotonic()
+
+    def __init__(self, target: FTP, folder: str, keep_free: float, state: str) -> None:
+        self.target, self.keep_free = target, keep_free
+        self.folder = pathlib.Path(folder)
         self._state_of = state, "saves", str(self.folder.parent)
         self._damaged = set[pathlib.Path]()  # copies that would not be whole
 
-    def look(self, tell: Callable[..., None]) -> None:
-        """Copy what is new, and report how that went.
-        :raises Cancelled: the server has told something."""
-        self._progress, end = self.pace.idle, Problem("")
+    def look(self, progress: Progress, screen: Screen) -> float:
+        """Copy what is new, and tell the server how that went. Return the seconds until
+        the next look. :raises Cancelled: the server has told something."""
+        self._progress, end = progress, Problem("")
         self._copied, self._faults = 0, list[Problem]()
         self._names = self._breaks = self._received = 0  # of them, breaks, bytes
         try:
@@ -2486,8 +2494,9 @@ class Saves:
             self._progress.check()
             end = problem
         for fault in self._faults[:MAX_SAVE_FAULTS]:
-            tell(saves=None, **fault.coded())
-        tell(saves=self._copied, **end.coded())
+            screen.tell(saves=None, **fault.coded())
+        screen.tell(saves=self._copied, **end.coded())
+        return SAVES_SECONDS
 
     def _copy_new(self) -> None:
         """:raises Problem: the rest is for the next time."""
@@ -2524,9 +2533,6 @@ class Saves:
 
     def _note(self, path: str, why: Problem) -> None:
         self._faults.append(Failed("save_failed", path=one_line(path), why=why))
-
-    def _calls(self, path: str) -> contextlib.AbstractContextManager[Connection]:
-        return self.target.calls(one_line(path), self._progress)
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
@@ -2597,7 +2603,8 @@ class Saves:
         tell no seconds."""
         texts = [f"{file.name} {file.size}" for file in files]
         for file in dict.fromkeys((files[0], files[-1])):
-            with self._calls(file.name) as ftp, contextlib.suppress(ftplib.error_perm):
+            calls = self.target.calls(file.name, self._progress)
+            with calls as ftp, contextlib.suppress(ftplib.error_perm):
                 texts.append(ftp.sendcmd(f"MDTM {file.name}")[4:16])
         return "\n".join(texts)
 
@@ -2659,7 +2666,7 @@ class Saves:
     def _blocks(self, file: Listed) -> Blocks:
         """Yield what a file has, until that is more than its size."""
         left = file.size
-        with self._calls(file.name) as ftp:
+        with self.target.calls(file.name, self._progress) as ftp:
             with contextlib.closing(ftp.blocks(file.name)) as blocks:
                 while left >= 0 and (block := next(blocks, b"")):
                     left -= len(block)
@@ -2729,13 +2736,24 @@ class Installed:
         self.forget()
 
     def forget(self) -> None:
-        """Read all anew at the next look."""
-        self._titles: list[Listed] = []  # that are told, all of them and
-        self._wanted: list[str] = []  # folders of those that the library has
+        """Read all anew, and at once: the console was away, or was sent to."""
+        self.due = -math.inf  # when the next look is, by time.monotonic()
+        # All titles that are told, and folders of those that the library has:
+        self._seen: tuple[list[Listed], list[str]] = [], []
         self._left: list[str] = []  # of these, those to read
         self._parts: dict[str, int] = {}  # numbers of versions that were read, by id
 
-    def look(self, progress: Progress) -> bool:
+    def look(self, progress: Progress, screen: Screen) -> float:
+        """Go on reading. Return the seconds until the next look.
+        :raises Cancelled: the server has told something."""
+        try:
+            return INSTALLED_SECONDS if self.read(progress) else 0.0
+        except Problem as problem:
+            progress.check()
+            screen.say(f"What is on the console is not known: {problem}")
+            return INSTALLED_SECONDS
+
+    def read(self, progress: Progress) -> bool:
         """Go on reading, for at most LOOK_SECONDS, and tell the server when that is
         done. Return whether it is: the rest is for the next time.
         :raises Problem: it cannot be read or told."""
@@ -2762,10 +2780,9 @@ class Installed:
         asked = {"titles": list(folders)}
         known = self.server.call("POST", ON_CONSOLE_PATH, asked)["known"]
         wanted = [folders[id] for id in known]
-        if (titles, wanted) == (self._titles, self._wanted):
+        if (titles, wanted) == self._seen:
             return False
-        self._titles, self._wanted, self._left = titles, wanted, wanted[::-1]
-        self._parts = {}
+        self._seen, self._left, self._parts = (titles, wanted), wanted[::-1], {}
         return True
 
     def _read(self, name: str, progress: Progress, end: float) -> None:
@@ -2777,14 +2794,14 @@ class Installed:
 
     def _tell(self) -> bool:
         """Tell the server, in one call or several, and return True."""
-        titles, self._titles = self._titles, []  # again, where that breaks
+        seen, self._seen = self._seen, ([], [])  # again, where that breaks
         texts = [f"{id} {number}" for id, number in sorted(self._parts.items())]
         for first in range(0, max(len(texts), 1), MAX_TOLD_PARTS):
             last = first + MAX_TOLD_PARTS
             more = {"goes_on": first > 0, "is_last": last >= len(texts)}
             body = {"parts": texts[first:last], **more}
             self.server.call("POST", ON_CONSOLE_PATH, body)
-        self._titles = titles
+        self._seen = seen
         return True
 
 
@@ -2802,7 +2819,6 @@ class Watch:
         self.saves: Saves | None = saves
         self.readiness: Problem | None = None  # "ready", or why not, None: not known
         self._checked = -math.inf  # when that was, by time.monotonic()
-        self._saves_due = self._installed_due = -math.inf
         self._stopped_at: dict[str, float] = {}  # by name
 
     def look(self, after: str = "") -> None:
@@ -2828,43 +2844,25 @@ class Watch:
             self.state.save()  # what a failing disk did not take
             self.readiness = Problem(self.target.check_ready(self.state))
             if not was_ready:
-                self._saves_due = -math.inf
                 self.forget_installed()
+                if self.saves:
+                    self.saves.due = -math.inf
         except TargetOffline as problem:
             self.readiness = problem
             raise
 
     def forget_installed(self) -> None:
-        """Have what is installed read anew: the console was away, or was sent to."""
-        self._installed_due = -math.inf
         if self.installed:
             self.installed.forget()
 
-    def copy_saves(self) -> None:
-        """Copy what is new of the saves on a console that is ready, if that is due."""
-        is_due = time.monotonic() >= self._saves_due
-        if self.saves and is_due and str(self.readiness) == READY:
-            with contextlib.suppress(Cancelled):  # then it is due again at once
-                self.saves.look(self.screen.tell)
-                self._saves_due = time.monotonic() + SAVES_SECONDS
-
-    def read_installed(self) -> None:
-        """Tell the server what is on a console that is ready, if that is due."""
-        is_due = time.monotonic() >= self._installed_due
-        if self.installed and is_due and str(self.readiness) == READY:
-            with contextlib.suppress(Cancelled):  # then it is due again at once
-                if self._read_installed(self.installed):
-                    self._installed_due = time.monotonic() + INSTALLED_SECONDS
-
-    def _read_installed(self, installed: Installed) -> bool:
-        """Return whether the look has ended."""
-        progress = self.pace.idle
-        try:
-            return installed.look(progress)
-        except Problem as problem:
-            progress.check()
-            self.screen.say(f"What is on the console is not known: {problem}")
-            return True
+    def read_console(self) -> None:
+        """Read what is due of a console that is ready: what is installed, and saves."""
+        readers: list[Installed | Saves | None] = [self.installed, self.saves]
+        for reader in readers if str(self.readiness) == READY else []:
+            if reader and time.monotonic() >= reader.due:
+                with contextlib.suppress(Cancelled):  # then it is due again at once
+                    seconds = reader.look(self.pace.idle, self.screen)
+                    reader.due = time.monotonic() + seconds
 
     def stop(self, item: Item, name: str) -> None:
         """Note that an item was cancelled. What the target has of it stays for now."""
@@ -3101,16 +3099,13 @@ class Transfer:
 
     def _report_on(self) -> None:
         """Report the progress until the transfer is over. This runs in the thread."""
-        progress, moved, since = self.progress, 0, time.monotonic()
         while not self._over.wait(REPORT_SECONDS):
-            now, new = time.monotonic(), progress.moved - moved
-            speed, moved, since = int(new / (now - since)), moved + new, now
             try:
-                self._report(transfer_speed=speed)
+                self._report(**self.progress.news())
             except ServerOffline:
                 continue  # the next report brings it up to date
             except Problem as problem:
-                progress.cancel(problem)
+                self.progress.cancel(problem)
                 break
 
 
@@ -3134,9 +3129,7 @@ class Offered(Sending):
         super().__init__(item, screen)
         self.progress.begin(item.entry_name, 0, item.entry_size)
         self.began = 0.0
-        self.reported = time.monotonic()
         self._served = 0  # bytes, by the last answer of the server
-        self._reported = 0  # bytes
 
     def count(self, served: int) -> bool:
         """Return whether more bytes were served than at the last call. A server that
@@ -3153,16 +3146,11 @@ class Offered(Sending):
 
     def report(self, claim_seconds: float) -> dict[str, Any] | None:
         """Return the fields of a report, None where it is too early for one."""
-        waited = time.monotonic() - self.reported
+        waited = time.monotonic() - self.progress.told_at
         if waited < (REPORT_SECONDS if self.began else claim_seconds):
             return None
-        self.reported += waited
-        if not self.began:
-            return {"offered": True}
-        new = self.progress.done - self._reported
-        self._reported += new
-        fields = self.progress.figures() | {"transfer_speed": int(new / waited)}
-        return {"status": "processing", **fields}
+        news = self.progress.news()
+        return {"status": "processing", **news} if self.began else {"offered": True}
 
 
 class Offers:
@@ -3342,8 +3330,7 @@ class Sender:
             if has_sent:
                 self.watch.forget_installed()
             else:
-                self.watch.read_installed()
-                self.watch.copy_saves()
+                self.watch.read_console()
                 self.screen.say("Waiting for queue items.")
                 self.pace.wait(POLL_SECONDS)
 
@@ -3577,7 +3564,7 @@ def run_by_server(pipe: int = 0) -> int:
         state = State(settings.state, "server", "target")
         server = Server(settings.server, key)
         if saves and isinstance(target, FTP):
-            copies = Saves(target, pace, *saves)
+            copies = Saves(target, *saves)
         with contextlib.closing(server), state.exclusive():
             Sender(server, target, state, screen, pace, copies).run(once=False)
         return 0

@@ -652,7 +652,7 @@ def test_what_was_served_of_a_list_is_asked_once() -> None:
 
 def test_what_is_offered_is_claimed_before_the_server_forgets_it() -> None:
     offered = send_to_switch.Offered(ITEM, send_to_switch.Screen())
-    offered.reported -= 3.1
+    offered.progress.told_at -= 3.1
     assert offered.report(60.0) is None
     assert offered.report(10 / 3) is None
     assert offered.report(9 / 3) == {"offered": True}

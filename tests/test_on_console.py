@@ -117,7 +117,7 @@ class House:
 
 
 def look(installed: client.Installed) -> bool:
-    return installed.look(client.Progress(client.Screen()))
+    return installed.read(client.Progress(client.Screen()))
 
 
 @pytest.fixture
@@ -416,13 +416,13 @@ def test_a_client_looks_again_after_it_has_sent(
         sender = home.sender(f"ftp://127.0.0.1:{console.server_address[1]}/")
         watch = sender.watch
         assert watch.installed
-        watch._installed_due = math.inf
+        watch.installed.due = math.inf
         monkeypatch.setattr(sender.pace, "wait", refuse)  # ends the client
         with pytest.raises(PermissionError):
             sender.run(once=False)
     [sent] = home.store.queue.items(home.anna)
     assert (sent["id"], sent["status"]) == (item, "completed")
-    assert watch._installed_due < math.inf
+    assert watch.installed.due < math.inf
 
 
 def test_what_is_on_the_console_is_read_while_it_is_idle_and_ready(
@@ -439,22 +439,22 @@ def test_what_is_on_the_console_is_read_while_it_is_idle_and_ready(
     )
     watch.screen.say = lines.append  # type: ignore[method-assign]
     watch.installed = client.Installed(target, server)
-    watch.read_installed()
+    watch.read_console()
     assert not console.lists  # it is not known to be ready
     for is_on in (False, True):
         console.is_on = is_on
-        watch.readiness, watch._installed_due = client.Problem(client.READY), 0.0
-        watch.read_installed()
+        watch.readiness, watch.installed.due = client.Problem(client.READY), 0.0
+        watch.read_console()
     [line] = lines
     assert line.startswith("What is on the console is not known: console does not")
     assert house.listed("anna", "anna")[0] == {TITLES[0]: 0}
-    watch.installed.look = lambda progress: False  # type: ignore[method-assign]
-    watch._installed_due = 0.0
-    watch.read_installed()
-    assert watch._installed_due == 0.0  # the look goes on at the next time
-    watch._installed_due = math.inf
+    watch.installed.read = lambda progress: False  # type: ignore[method-assign]
+    watch.installed.due = 0.0
+    watch.read_console()
+    assert watch.installed.due <= time.monotonic()  # it goes on at the next time
+    watch.installed.due = math.inf
     before = console.lists
-    watch.read_installed()  # which is not due
+    watch.read_console()  # which is not due
     assert console.lists == before
 
 

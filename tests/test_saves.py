@@ -70,11 +70,12 @@ class Watcher:
         assert isinstance(target, send_to_switch.FTP)
         self.pace, self.folder = send_to_switch.Pace(is_told=True), top / PLACE
         options = str(self.folder), keep_free, str(top / "state")
-        self.saves = send_to_switch.Saves(target, self.pace, *options)
+        self.saves = send_to_switch.Saves(target, *options)
 
     def look(self) -> list[str]:
-        told: list[str] = []
-        self.saves.look(lambda **facts: told.append(text(**facts)))
+        told, screen = list[str](), send_to_switch.Screen()
+        screen.tell = lambda **facts: told.append(text(**facts))  # type: ignore
+        self.saves.look(self.pace.idle, screen)
         return told
 
     def kept(self) -> list[Any]:
@@ -683,10 +684,11 @@ class Looks(send_to_switch.Saves):
     def __init__(self) -> None:
         self.count, self.is_told = 0, False
 
-    def look(self, tell: Any) -> None:
+    def look(self, progress: Any, screen: Any) -> float:
         self.count += 1
         if self.is_told:
             raise Cancelled
+        return send_to_switch.SAVES_SECONDS
 
 
 def test_a_look_is_due_when_the_console_becomes_ready_and_then_every_half_hour(
@@ -695,26 +697,27 @@ def test_a_look_is_due_when_the_console_becomes_ready_and_then_every_half_hour(
     sender, now = home.sender(console.url), [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     sender.watch.saves = looks = Looks()
-    sender.watch.copy_saves()  # it is not known whether it is ready
+    sender.watch.installed = None
+    sender.watch.read_console()  # it is not known whether it is ready
     assert looks.count == 0
     sender.watch.check()
     looks.is_told = True
-    sender.watch.copy_saves()
+    sender.watch.read_console()
     looks.is_told = False
-    sender.watch.copy_saves()
-    sender.watch.copy_saves()
+    sender.watch.read_console()
+    sender.watch.read_console()
     assert looks.count == 2
     now[0] += 1801
-    sender.watch.copy_saves()
+    sender.watch.read_console()
     assert looks.count == 3
     console.refuses["USER"] = ["421 Not now."]
     sender.target.close()
     with pytest.raises(send_to_switch.TargetOffline):
         sender.watch.check()
-    sender.watch.copy_saves()
+    sender.watch.read_console()
     assert looks.count == 3
     sender.watch.check()
-    sender.watch.copy_saves()
+    sender.watch.read_console()
     assert looks.count == 4
     sender.target.close()
 

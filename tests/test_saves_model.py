@@ -170,19 +170,20 @@ class Client:
         self.pace, self.out = send_to_switch.Pace(is_told=True), io.StringIO()
         wanted = send_to_switch.Settings(to=values["to"])
         self.target: Any = send_to_switch.find_target(wanted)
-        self.saves = send_to_switch.Saves(self.target, self.pace, *values["saves"])
+        self.saves = send_to_switch.Saves(self.target, *values["saves"])
         state = send_to_switch.State(values["state"], "server", "target")
         screen, server = send_to_switch.Screen(self.out), Removed()
         more = (state, screen, self.pace, self.saves)
         self.sender = send_to_switch.Sender(server, self.target, *more)  # type: ignore[arg-type]
+        self.sender.watch.installed = None
 
     def look(self) -> None:
         """As it does where it has nothing to send, long after what was before."""
-        self.sender.watch._saves_due = self.target._asks_at = -float("inf")
+        self.saves.due = self.target._asks_at = -float("inf")
         with contextlib.closing(self.target):
             with contextlib.suppress(send_to_switch.TargetOffline):
                 self.sender.watch.check()
-            self.sender.watch.copy_saves()
+            self.sender.watch.read_console()
 
     def told(self) -> list[str]:
         lines = self.out.getvalue().split("\n")[:-1]
