@@ -1886,7 +1886,8 @@ class Connection(ftplib.FTP):
                     raise Failed("saves_many")
         self.voidresp()
         lines = text.decode("utf-8", "replace").splitlines()
-        return [read_listed(line) for line in lines if not NO_ROW.match(line)]
+        files = [read_listed(line) for line in lines if not NO_ROW.match(line)]
+        return [file for file in files if file.name not in (".", "..")]
 
     def _receive(self, sock: socket.socket, end: float) -> bytes:
         """Wait for bytes until the time `end`. :raises TimeoutError: none came."""
@@ -2568,8 +2569,7 @@ class Saves:
         self._names += len(files)
         if self._names > MAX_SAVE_NAMES:
             raise Problem("saves_many")
-        unused = ("/.", "/..", UNUSED_SAVES)
-        return [file for file in files if not file.name.endswith(unused)]
+        return [file for file in files if file.name != UNUSED_SAVES]
 
     def _file(self, folder: str, file: Listed) -> Listed:
         if file.size >= 0 and SAVE_NAME.fullmatch(file.name):
@@ -2778,8 +2778,8 @@ class Installed:
         found = [(CONSOLE_TITLE.search(title.name), title.name) for title in titles]
         folders = {match[1]: name for match, name in found if match}
         asked = {"titles": list(folders)}
-        known = self.server.call("POST", ON_CONSOLE_PATH, asked)["known"]
-        wanted = [folders[id] for id in known]
+        known = self.server.call("POST", ON_CONSOLE_PATH, asked).get("known") or ()
+        wanted = [folders[id] for id in known if id in folders]
         if (titles, wanted) == self._seen:
             return False
         self._seen, self._left, self._parts = (titles, wanted), wanted[::-1], {}
@@ -2952,7 +2952,8 @@ class Reports:
         has_part = name in self.state.parts
         is_left = has_part and not self.watch.discard(name)
         fields = {"status": "failed", **problem.fields()}
-        fields |= NOTHING_KEPT if has_part and not is_left else {}
+        if not is_left and (has_part or not self.target.reads_back):
+            fields |= NOTHING_KEPT
         self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
         if is_left:  # it may be damaged: it is removed, once the target is back
             self.state.stop(item, name, is_damaged=True)

@@ -62,6 +62,7 @@ def test_a_good_package_is_sent_once_and_a_bad_one_has_failed(
         sender.send_next()
     assert home.item(good)["status"] == "completed"
     assert home.item(bad)["error"].startswith(CLOSED)
+    assert (home.item(bad)["percent"], home.item(bad)["bytes"]) == (0, 0)
     with pytest.raises(send_to_switch.TargetOffline, match="Is its FTP install open"):
         sender.send_next()
     assert home.item(next_one)["status"] == "pending"

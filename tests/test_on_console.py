@@ -6,6 +6,7 @@ import pathlib
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -366,6 +367,17 @@ def test_five_thousand_titles_are_read_in_several_looks_and_told_in_several_call
     assert console.lists == count + 1
     assert look(installed)
     assert console.lists == count + 2
+
+
+@pytest.mark.parametrize("known", [None, ["0100FFFFFFFF0000"]])
+def test_a_server_that_answers_in_another_way_ends_no_client(
+    house: House, known: Any
+) -> None:
+    console, server = Console(), Mock()
+    console.parts = {TITLES[0]: {TITLES[0]: 0}}
+    server.call.return_value = {"success": True, "known": known}
+    assert look(client.Installed(console, server))  # type: ignore[arg-type]
+    assert console.lists == 1
 
 
 def test_a_list_that_was_told_in_part_does_not_count(house: House) -> None:
