@@ -3448,7 +3448,7 @@ def known_file(row: Any) -> KnownFile:
 # Store: changes of queue items ---
 
 
-def update_item(db: sqlite3.Connection, item: Row, columns: Row) -> None:
+def update_item(db: sqlite3.Connection, item: str, columns: Row) -> None:
     """Change these columns of an item.
 
     :raises NotFound: the key was revoked just now.
@@ -3458,7 +3458,7 @@ def update_item(db: sqlite3.Connection, item: Row, columns: Row) -> None:
     sql = f"UPDATE queue SET {', '.join(changes)} WHERE id = :id"
     try:
         with storage_problems():
-            db.execute(sql, {**columns, "id": item["id"]})
+            db.execute(sql, {**columns, "id": item})
     except sqlite3.IntegrityError as error:
         raise Conflict("queued_again") from error
 
@@ -3518,10 +3518,10 @@ def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> Non
 
     :param keep: the account whose items stay as they are.
     """
-    sql = "SELECT * FROM queue WHERE key = ? AND is_open AND account IS NOT ?"
-    for item in db.execute(sql, (key, keep)).fetchall():
-        db.execute("DELETE FROM addresses WHERE item = ?", (item["id"],))
-        update_item(db, dict(item), NEW_ITEM)
+    sql = "SELECT id FROM queue WHERE key = ? AND is_open AND account IS NOT ?"
+    for (item,) in db.execute(sql, (key, keep)).fetchall():
+        db.execute("DELETE FROM addresses WHERE item = ?", (item,))
+        update_item(db, item, NEW_ITEM)
     db.execute(
         "UPDATE OR IGNORE queue SET device = NULL,"
         " freed_from = (SELECT label FROM keys WHERE id = device)"
@@ -4628,7 +4628,7 @@ class Entries:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.folders = LibraryFolders(database)
-        self.icons, self.menus = Icons(self), MenuParts(self)
+        self.icons, self.menus = Icons(self), MenuParts(database)
 
     def version(self, age: int = EVERYTHING) -> int:
         """Return a number that goes up with every change of the list, also of the ages
@@ -5061,8 +5061,8 @@ class Icons:
 class MenuParts:
     """What the menus of programs on a console are told, as MENU_PARTS has it."""
 
-    def __init__(self, entries: Entries) -> None:
-        self.entries, self.database = entries, entries.database
+    def __init__(self, database: Database) -> None:
+        self.database = database
 
     def of_titles(self, age: int, titles: Sequence[str]) -> list[Row]:
         """Return the parts of titles as MENU_PARTS has them: by name, copies last, and
@@ -5194,7 +5194,7 @@ class Devices:
             check_device(db, row["sender"], device)
             if row["status"] != "pending":
                 raise Conflict("item_is_busy" if row["is_open"] else "item_has_ended")
-            update_item(db, row, {**NEW_ITEM, "device": device, "freed_from": None})
+            update_item(db, item, {**NEW_ITEM, "device": device, "freed_from": None})
             check_open(db, account, item)
 
     def move_freed(self, account: int, device: str | None) -> None:
@@ -5376,7 +5376,7 @@ class Clients:
         row, status = self._checked(db, account, item, report)
         self.progress.note(item, report)
         columns = self._columns(row, status, report)
-        update_item(db, row, columns)
+        update_item(db, item, columns)
         if not QUEUE_STATUSES[status].is_running:
             self.progress.drop(item)
         if status == "completed":
@@ -5638,7 +5638,7 @@ class Queue:
             if "retry" not in QUEUE_STATUSES[facts["status"]].next:
                 raise Conflict("item_is_open")
             replaces = facts["replaces"] or way == "replace"
-            update_item(db, facts, {**retried(db, facts), "replaces": replaces})
+            update_item(db, item, {**retried(db, facts), "replaces": replaces})
             check_open(db, account, item)
 
     def cancel(self, account: int, *items: str, admin: bool = False) -> str:
@@ -5654,7 +5654,7 @@ class Queue:
                 raise Conflict("item_has_ended")
             for item in chosen:
                 figures = self.progress.figures(item["id"])
-                update_item(db, item, {**ended, **figures})
+                update_item(db, item["id"], {**ended, **figures})
         return ended["action"]
 
     def retry_failed(self, account: int) -> None:
@@ -5664,7 +5664,7 @@ class Queue:
         with self.database.writing() as db:
             for item in map(dict, db.execute(sql, (account,)).fetchall()):
                 with contextlib.suppress(Conflict):
-                    update_item(db, item, retried(db, item))
+                    update_item(db, item["id"], retried(db, item))
 
     def cancel_waiting(self, account: int, freed: bool = False) -> str:
         """Cancel the items that no client sends, or only those that are `freed` from
