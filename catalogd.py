@@ -34,11 +34,12 @@ A file becomes a title on the page
  1. Watcher.changed() or the scan interval makes Scanner._wait() return the folders.
  2. Scanner.scan() keeps other processes away by exclusive(); Disks.trees() has a thread
     of each disk walk() below them, which gives a Tree of each library folder.
- 3. find_changes() has difference() pair the trees with what Entries.files() knows,
-    reads the files that are left, and has compare() return Changes.
+ 3. find_changes() has difference() pair the trees with what Entries.files() knows.
+    Where an entry misses its file, compare() says what became of it: with what 4 reads.
  4. Disks.read() opens what is new, once GrowingFiles has seen it quiet: file_facts()
     joins what name_facts() and the reader of its format in FORMATS tell.
- 5. Scanner._write() passes batches to Entries.add_files(), the rest to Entries.apply().
+ 5. Scanner._write() gives Entries.apply() what is no new file, then new ones in batches
+    to Entries.add_files(). One that still grew is read when GrowingFiles.settled().
  6. write_entries() adds the columns that derived() works out, such as name and title.
  7. Entries.changing() raises the number that Entries.version() returns.
  8. The script asks QueueCalls.changes() every few seconds, and sees another number.
@@ -46,10 +47,11 @@ A file becomes a title on the page
 10. takeEntries() takes the entries, makeTitle() makes titles, renderTitle() shows one.
 
 A tap on Send becomes bytes on a card
- 1. send() of the script calls QueueCalls.send_many() with the ids of the parts.
+ 1. send() of the script calls QueueCalls.send_many() with the ids of the parts that
+    the device lacks: the fewest() bytes that have them.
  2. Queue.send_all() adds items, in the order of titles, and Database.written is set.
- 3. The thread of Consoles.update() waits for that, and starts a Console for a device.
- 4. Console.run() starts the client, whose run_by_server() runs Sender.run().
+ 3. Consoles.update() was waiting for that, and wakes the Console of the device.
+ 4. Its run() has started the client before, whose run_by_server() runs Sender.run().
  5. Its Server.queue() calls QueueCalls.pending_items(), which asks Clients.pending().
  6. Reports.claim() reports an item; Clients.report() and next_status() let one have it.
  7. Download.begin() calls LibraryCalls.download(), whose file_answer() opens the file.
@@ -75,14 +77,17 @@ main loop    Server.run()            sockets and channels; it waits for no threa
 lists, passwords, writes, workers    Server.__init__(): the store, caches, no socket
 own thread   Server._start_thread()  a download or a slow call: also its own socket
 scanner      Scanner.start()         library folders, ScanState, the store's entries
-asker        Asker.ask()             one call to a disk or an address of `notify`; of
-                                     the store, the uploads of a tidied inbox
-upkeep, uses, consoles, notices      run(): backups and what is old; counts; clients of
-                                     devices; addresses of `notify`: each with the store
+asker        Asker.ask()             one call for a library folder, or to an address of
+                                     `notify`; of the store, the icons of what it reads
+                                     and the uploads of a tidied inbox
+upkeep, uses, consoles, notices      run(): backups, figures and what is old; counts;
+                                     clients of devices; addresses of `notify`: each
+                                     with the store
 greeting     run()                   resolves names, asks the store for an account,
                                      and prints where the service is
 heartbeat, upgrade                   a call to this service, and systemd's socket
-console, leaving  Consoles.update()  one client: its process, and its pipe
+console, leaving  Consoles.update()  one client: its process, its pipe, and of the store
+                                     its device's state and key
 log, log end  LogQueue()             standard error
 search       find_consoles()         a pool: a connection to a host each, for a second
 Those that are to go on begin again after an exception: see Lasting.
@@ -2482,7 +2487,7 @@ CREATE TABLE entries (
     sha256_mtime INTEGER,
     fault TEXT,                        -- 'damaged' or 'unreadable', as verify found it
     state TEXT NOT NULL CHECK (state IN ('here', 'gone', 'offline')),
-    gone_at TEXT,                      -- when a scan first missed it, NULL: is excluded
+    gone_at TEXT,                      -- since when it is gone, NULL: it is excluded
     facts TEXT NOT NULL,               -- JSON: name and metadata that the file tells
     facts_version INTEGER NOT NULL,    -- FACTS_VERSION of the program that read them
     overrides TEXT NOT NULL DEFAULT '{}', -- JSON: what an admin put over the facts
@@ -2993,9 +2998,9 @@ UPDATE queue SET status = 'cancelled', ended_at = ?, action = action || ' -'
 WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN})
 """
 # A content that was given an age turns out to be of a title, which has the stricter of
-# both from then on. One that has none gets that of the content, but stays undecided by
-# a scan where others are of it: nobody gave them an age. A content that was not read
-# before has what its entry was given.
+# both from then on; where an admin names the title, it keeps its own. One that has none
+# gets that of the content, but stays undecided by a scan where others are of it: nobody
+# gave them an age. A content that was not read before has what its entry was given.
 MEET_AGES = """
 WITH given AS MATERIALIZED (
     SELECT value ->> 'id' AS id, value ->> 'title' AS title,
@@ -5290,7 +5295,7 @@ class Clients:
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
     ) -> list[Row]:
-        """Return the items that a client may take now, first in, first out: those of
+        """Return the items that a client may take now, in their order: those of
         its account, and those for the device that its key is. A paused device begins
         none, and what lost its device waits until somebody chooses another. A client
         that names itself also gets those that it began to send with the same key: that
@@ -5892,7 +5897,7 @@ class Store:
 
 # Disk -------------------------------------------------------------------------
 # What is in the folders (`walk`), the file systems below them, their files and events.
-# It may use all that is above but the Store, and no thread.
+# It may use all that is above but the database, and no thread.
 
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 HOLLOW_BYTES = 2**20  # zeros at its end, where a copy has its whole size at once
@@ -5992,7 +5997,7 @@ class Tree:
         return self.library_folder in self.tops
 
     def is_empty(self) -> bool:
-        """Return whether nothing is there, as where a disk is not mounted."""
+        """Return whether no game is there, as where a disk is not mounted."""
         return not (self.files or any(it.pattern for it in self.passed_over.values()))
 
     def volume_at(self, path: str) -> str:
@@ -7466,8 +7471,8 @@ class Disks:
 
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder; None for a folder that
-        cannot be read. To the service, one that is late is none: `changed` tells when
-        it has answered, or is lost.
+        cannot be read. To the service, one that is late is left out: `changed` tells
+        when it has answered, or is lost.
         :param is_service: watch the folders that are read whole, and tidy the inbox."""
         answers = {}
         for folder in self.folders:
@@ -9611,7 +9616,8 @@ class Health:
 
 class Upkeep:
     """Does what time brings: makes the copy of a night and, once the clock is believed,
-    drops what is old each hour. One thread calls it, twice a minute."""
+    drops what is old and writes figures each hour. One thread calls it, twice a
+    minute."""
 
     seconds = 3600  # between two times that it drops what is old
 
