@@ -1613,8 +1613,8 @@ def words_and_marks(stem: str) -> tuple[str, dict[str, Any]]:
         return stem, {}
     games = [game for game in re.split(r"\+(?![^\[]*\])", stem) if title_ids(game)]
     marks = mark_facts(games[0] if games else stem)
-    versions = {title_ids(it)[0]: mark_facts(it).get("version", "") for it in games}
-    if len(versions) > 1:
+    if len(games) > 1:
+        versions = {title_ids(it)[0]: mark_facts(it).get("version", "") for it in games}
         marks["contents"] = listed_contents(versions)
     words = TAG.sub(" ", AFTER_TAGS.sub("", stem) if games else stem).strip(" -_")
     if re.search(r"\w", words):
@@ -1692,7 +1692,8 @@ def update_id(base_id: str) -> str:
     return base_id[:-3] + ID_ENDINGS["update"]
 
 
-def title_facts(title_id: str) -> dict[str, str]:
+@functools.lru_cache(1000)  # a scan asks for that of a file several times
+def title_facts(title_id: str) -> Mapping[str, str]:
     """Return kind and base_id of the part that has this title id, nothing for one that
     is no game's. The id of a game is a multiple of 0x2000, its update is 0x800 behind
     it, its add-ons are from 0x1001 on. Source: "Title list" on switchbrew.org."""
