@@ -1817,10 +1817,21 @@ class Connection(ftplib.FTP):
             raise ftplib.error_proto(line)
 
     def reply_within(self, seconds: float) -> None:
-        """Wait for a reply that nothing is asked for: the greeting, or the end of a
-        transfer. :raises ftplib.Error: it tells no success."""
+        """Wait for a reply that nothing is asked for, or that may take long.
+        :raises ftplib.Error: it tells no success."""
         self._reply_seconds = seconds
         self.voidresp()
+
+    def end_transfer(self, seconds: float) -> None:
+        """Wait for the reply to a transfer. What refuses for good what the server does
+        already is a connection that broke: a process of vsftpd that is killed tells so.
+        :raises ftplib.Error, ConnectionError: it tells no success."""
+        try:
+            self.reply_within(seconds)
+        except ftplib.error_perm as error:
+            if FULL_REPLY.search(str(error)):
+                raise
+            raise ConnectionError(str(error)) from error
 
     def getmultiline(self) -> str:
         """Return a reply as one line: its code, and its texts.
@@ -1873,7 +1884,7 @@ class Connection(ftplib.FTP):
         with self.data(f"RETR {path}", start) as data:
             while block := data.recv(CHUNK_BYTES):
                 yield block
-        self.reply_within(FTP_FINISH_SECONDS)
+        self.end_transfer(FTP_FINISH_SECONDS)
 
     def listed(self, folder: str = "") -> list[Listed]:
         """Return what is in a folder, by default the current one.
@@ -1884,7 +1895,7 @@ class Connection(ftplib.FTP):
                 text += block
                 if len(text) > MAX_LIST_BYTES:
                     raise Failed("saves_many")
-        self.voidresp()
+        self.end_transfer(TIMEOUT_SECONDS)
         lines = text.decode("utf-8", "replace").splitlines()
         files = [read_listed(line) for line in lines if not NO_ROW.match(line)]
         return [file for file in files if file.name not in (".", "..")]
@@ -2120,17 +2131,11 @@ class FTPDisk(Storage):
         self._read_end(self._finish_seconds, unfinished)
 
     def _read_end(self, seconds: float, silent: Exception) -> None:
-        """Wait for the reply to a transfer. What refuses a file for good, which the
-        server takes already, is a connection that broke: a process of vsftpd that is
-        killed tells so. :raises silent: there is no reply."""
+        """Wait for the reply to a file. :raises silent: there is none."""
         try:
-            self._ftp.reply_within(seconds)
+            self._ftp.end_transfer(seconds)
         except TimeoutError as error:
             raise silent from error
-        except ftplib.error_perm as error:
-            if FULL_REPLY.search(str(error)):
-                raise
-            raise ConnectionError(str(error)) from error
 
     def _open(self, name: str, start: int) -> socket.socket:
         """Open the data connection that takes the file. REST is not for this: ftpsrv

@@ -17,7 +17,7 @@ import ftpservers
 import send_to_switch
 from conftest import Home, wait_for
 from consoles import FTPConsole, Origin, Request, when_sent
-from ftpsrv import Ftpsrv
+from ftpsrv import Ftpsrv, Session
 from test_client import ITEM
 from test_targets import files, same_state
 
@@ -412,6 +412,42 @@ def test_a_reply_in_mid_transfer_is_a_connection_that_broke(
     assert home.item(item)["status"] == "completed"
     assert (console.folder / "game.nsp").read_bytes() == game
     assert "APPE" in console.commands
+
+
+@pytest.mark.parametrize("command", ["RETR", "LIST"])
+def test_a_reply_in_mid_reading_is_a_connection_that_broke(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """As a process of vsftpd that is killed tells."""
+
+    def end(session: Session) -> None:
+        kills.append(session.word)
+        session.reply(500, "OOPS: killed")
+        raise ConnectionAbortedError
+
+    def give(session: Session, size: int) -> None:
+        if not kills:
+            end(session)
+
+    def do_list(session: Session, argument: str) -> None:
+        if kills:
+            return plain(session, argument)
+        with session.data():
+            return end(session)
+
+    kills: list[str] = []
+    (card / "game.nsp").write_bytes(GAME)
+    with contextlib.closing(Ftpsrv(card)) as console:
+        plain = Session.do_LIST
+        if command == "LIST":
+            console.has_sizes = False
+            monkeypatch.setattr(Session, "do_LIST", do_list)
+        console.give = give
+        item = home.queue("game.nsp", GAME)
+        home.sender(console.url).send_next()
+    assert kills == [command]
+    assert home.item(item)["status"] == "completed"
+    assert home.item(item)["error"] == ""
 
 
 def test_a_size_that_is_refused_for_now_is_asked_of_the_list(
