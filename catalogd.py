@@ -418,6 +418,7 @@ SENTENCES = {
     "timed_out": "no answer in time",
     "hung_up": "the other side closed the connection",
     "net_broke": "the connection broke",
+    "own_server": "The server",
 }
 
 

@@ -163,8 +163,10 @@ SENTENCES = {
     "timed_out": "no answer in time",
     "hung_up": "the other side closed the connection",
     "net_broke": "the connection broke",
+    "own_server": "The server",
 }
-CAUSES = {SENTENCES[code]: code for code in ("timed_out", "hung_up", "net_broke")}
+CAUSE_CODES = ("timed_out", "hung_up", "net_broke", "own_server")
+CAUSES = {SENTENCES[code]: code for code in CAUSE_CODES}
 MAX_TOLD_BYTES = 2000  # of a code and its arguments, in a report
 
 
@@ -1284,7 +1286,7 @@ def file_ends(size: int, pieces: Iterable[bytes]) -> str:
 def check_accepted(response: Response, is_own: bool, host: str) -> None:
     """:param is_own: whether the server gives it, and not the host of a link.
     :raises BadKey, FileOffline, Denied, Failed: it does not carry the file."""
-    status, who = response.status, "The server" if is_own else host
+    status, who = response.status, SENTENCES["own_server"] if is_own else host
     if status in (200, 206, 416):  # 416: the file is empty, or shorter than it was
         return
     if status == 502 and is_own:  # by its reverse proxy; 504 may be this file alone

@@ -971,7 +971,9 @@ def test_the_queue_is_sent_in_order_and_a_failed_item_does_not_stop_it(
     sender.run(once=True)
     states = [home.item(item)["status"] for item in items]
     assert states == ["completed", "failed", "completed"]
-    assert "no longer" in home.item(items[1])["error"]
+    assert home.item(items[1])["error"] == "The server no longer has the file."
+    of = {"host": {"code": "own_server", "arguments": {}}}  # in any language
+    assert home.item(items[1])["arguments"] == of
     assert sender.reports.failures == 1
     told = re.findall(r"^(.+): sending 3\.0 MB\.$", capsys.readouterr().out, re.M)
     assert told == ["c", "a", "b"]
