@@ -1747,6 +1747,7 @@ NO_ROW = re.compile(r"total \d+|\s*$")
 INSTALL_SECONDS = 900.0  # that Sphaira may take to tell whether it installed a file
 MENU_SECONDS = 1.0  # that its menu may take to close after an install that failed
 MENU_REPLY = re.compile(r"(permission denied)|invalid argument", re.IGNORECASE)
+MAX_NAMED_FOLDERS = 8  # of which the page lets one be chosen
 LOGIN_PAUSES = (60.0, 300.0, 900.0)  # seconds, after a login that was refused
 NO_PASSIVE = ("500", "502")  # replies of a server that knows no passive mode
 WEB_REPLY = re.compile(r"HTTP/|\s*<")
@@ -2305,8 +2306,9 @@ class FTP(FTPDisk):
         if installs and not (reply and reply[1] is None):
             return TargetOffline("ftp_closed", why=problem.of["why"])
         listed = [] if installs else self._listed()
-        if folders := ", ".join(file.name for file in listed if file.is_folder):
-            of = {"folder": self._entered, "folders": folders[:MAX_REASON_CHARACTERS]}
+        names = [file.name for file in listed if file.is_folder][:MAX_NAMED_FOLDERS]
+        if names:
+            of = {"folder": self._entered, "folders": ", ".join(names)}
             return Failed("ftp_no_files", why=problem.of["why"], **of)
         return Failed(problem.text, **problem.of)
 

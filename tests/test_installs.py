@@ -289,6 +289,20 @@ def test_a_folder_that_takes_no_file_names_those_that_are_in_it(
     assert home.item(item)["error"] == why
 
 
+def test_each_folder_that_is_named_is_one_to_choose(
+    home: Home, console: FTPConsole
+) -> None:
+    (console.folder / "install:").rmdir()
+    names = {f"{number} {'x' * 60}" for number in range(9)}
+    for name in names:
+        (console.folder / name).mkdir()
+    Behaviour(console, has_parts=False, has_names=False)
+    item = home.queue("game.nsp", GAME)
+    send(home, console.url("/"))
+    told = home.item(item)["arguments"]["folders"].split(", ")
+    assert {*told} < names and len(told) == send_to_switch.MAX_NAMED_FOLDERS
+
+
 @pytest.mark.parametrize("reply", ["550 Read-only file system", "552 Full", "452 No"])
 def test_a_disk_that_is_full_or_read_only_is_no_folder_that_installs(
     home: Home, console: FTPConsole, reply: str
