@@ -3058,8 +3058,11 @@ ORDER BY min(key) OVER (PARTITION BY title),
 # What is sent of an entry with a version, as [title_id, number] of each content. One
 # of another version than the entry has now had the same main content.
 SENT_CONTENTS = """
-(SELECT json_group_array(json_array(title_id, number)) FROM held
-WHERE entry = parts.id AND title_id NOT NULL)
+CASE WHEN parts.others > 0 THEN (
+    SELECT json_group_array(json_array(title_id, number)) FROM contents
+    WHERE entry = parts.id
+) WHEN parts.title_id IS NULL THEN '[]'
+ELSE json_array(json_array(parts.title_id, parts.number)) END
 """
 ADD_SENT_CONTENTS = f"""
 UPDATE sent SET contents = iif(sent.version = parts.version, {SENT_CONTENTS},
@@ -3067,12 +3070,15 @@ UPDATE sent SET contents = iif(sent.version = parts.version, {SENT_CONTENTS},
 FROM parts WHERE parts.id = sent.entry AND title_id NOT NULL AND contents = '[]'
 """
 # What is read better in the same bytes was sent then, too.
-READ_SENT_BETTER = """
-UPDATE OR REPLACE sent SET version = value ->> 'version', contents = value ->> 'sent'
-FROM json_each(?) JOIN entries ON entries.id = value ->> 'id'
-WHERE sent.entry = entries.id AND entries.sample = value ->> 'sample'
+SENT_AS_READ_BEFORE = """
+SELECT sent.rowid FROM json_each(?) JOIN entries ON entries.id = value ->> 'id'
+JOIN sent ON sent.entry = entries.id WHERE entries.sample = value ->> 'sample'
 AND entries.source = value ->> 'source' AND entries.facts != value ->> 'facts'
 AND sent.version = coalesce(overrides ->> 'version', facts ->> 'version', '')
+"""
+READ_SENT_BETTER = f"""
+UPDATE OR REPLACE sent SET version = parts.version, contents = {SENT_CONTENTS}
+FROM parts WHERE parts.id = sent.entry AND sent.rowid = ?
 """
 COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
@@ -3311,19 +3317,6 @@ def write_contents(db: sqlite3.Connection, entries: Sequence[Row]) -> None:
     )
 
 
-def read_sent_better(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Let what was sent of entries be what is read of the same bytes now.
-    :param rows: of entries that are known, as they will be written."""
-    sent = []
-    for row in rows:
-        parts = contents_of(row) if row["others"] else [row] if row["title_id"] else []
-        version = {**row["facts"], **row["overrides"]}["version"]
-        contents = [[part["title_id"], part["number"]] for part in parts]
-        columns = {name: row[name] for name in ("id", "sample", "source", "facts")}
-        sent.append({**columns, "version": version, "sent": contents})
-    db.execute(READ_SENT_BETTER, (ENCODER.encode(sent),))
-
-
 def write_entries(
     db: sqlite3.Connection, rows: Sequence[Row], meeting: str = FOUND_BY_SCAN
 ) -> None:
@@ -3340,8 +3333,8 @@ def write_entries(
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
     given = (ENCODER.encode(written),)
     met = db.execute(meeting, given).fetchall() if meeting else []
-    pairs = [*zip(rows, written, strict=True)]
-    read_sent_better(db, [new for old, new in pairs if "title" in old])
+    is_new = "title" not in rows[0]
+    sent = [] if is_new else db.execute(SENT_AS_READ_BEFORE, given).fetchall()
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -3350,8 +3343,10 @@ def write_entries(
         " subject, former)",
         given,
     )
+    pairs = zip(rows, written, strict=True)
     if held := [new for old, new in pairs if new["others"] or old.get("others")]:
         write_contents(db, held)
+    db.executemany(READ_SENT_BETTER, sent)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names | ages_changed(db, [row["subject"] for row in met]))
     for row in met:

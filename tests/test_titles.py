@@ -383,6 +383,16 @@ def test_what_is_read_better_in_a_file_was_sent_then(
     )
 
 
+def test_to_note_what_was_sent_reads_no_other_entries(titles: Titles) -> None:
+    """Also in a library of 100,000, for each item that is completed."""
+    sql = f"SELECT {catalogd.SENT_CONTENTS} FROM parts WHERE id = 'a'"
+    plans = [*titles.store.database.rows(f"EXPLAIN QUERY PLAN {sql}")]
+    better = f"EXPLAIN QUERY PLAN {catalogd.READ_SENT_BETTER}"
+    plans += titles.store.database.rows(better, (1,))
+    assert len(plans) > 4
+    assert not [step for step in plans if step["detail"].startswith("SCAN")]
+
+
 def test_many_entries_are_sent_title_after_title(
     titles: Titles, signed_in: webtest.TestApp
 ) -> None:
