@@ -161,39 +161,55 @@ def test_a_file_that_gets_a_name_of_its_own_has_it_without_its_id(
 # Browsing
 
 
-def test_the_root_has_a_folder_for_each_kind(
+class Browsed:
+    """A library, as a program on a console browses it below anna's address."""
+
+    def __init__(
+        self, app: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+    ) -> None:
+        self.app, self.library, self.scanner = app, library, scanner
+        store = scanner.store
+        self.base = f"/dir/{store.addresses.browse_token(store.accounts.id_of('anna'))}"
+
+    def add(self, *names: str, content: bytes = b"0123456789") -> None:
+        for name in names:
+            self.library.add(name, content)
+        self.scanner.scan()
+
+    def get(self, path: str, **more: Any) -> Any:
+        return self.app.get(f"{self.base}{path}", **more)
+
+    def links(self, folder: str) -> list[str]:
+        return re.findall(r'<a href="([^"]*)">', self.get(folder).text)
+
+
+@pytest.fixture
+def browsed(
     browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
-) -> None:
-    for name in ("one.nsp", "two.NSP", "three.nro"):
-        library.add(name)
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/")
-    assert page.content_type == "text/html"
-    assert re.findall(r'<a href="([^"]*)">', page.text) == ["nro/", "nsp/"]
+) -> Browsed:
+    return Browsed(browser, library, scanner)
+
+
+def test_the_root_has_a_folder_for_each_kind(browsed: Browsed) -> None:
+    browsed.add("one.nsp", "two.NSP", "three.nro")
+    assert browsed.get("/").content_type == "text/html"
+    assert browsed.links("/") == ["nro/", "nsp/"]
 
 
 def test_a_folder_has_relative_encoded_links_with_the_address_first(
-    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+    browsed: Browsed,
 ) -> None:
-    library.add("Tom & Jerry #1 é.nsp")
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/nsp/")
+    browsed.add("Tom & Jerry #1 é.nsp")
     line = '<a href="Tom%20%26%20Jerry%20_1%20%C3%A9.nsp">Tom &amp; Jerry _1 é.nsp</a>'
-    assert line in page.text
+    assert line in browsed.get("/nsp/").text
 
 
 @pytest.mark.parametrize("folder", ["", "nsp/"])
 def test_a_file_is_served_by_its_name_with_head_and_ranges(
-    service: catalogd.Web,
-    serve: Serve,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    folder: str,
+    browsed: Browsed, service: catalogd.Web, serve: Serve, folder: str
 ) -> None:
-    library.add("Safe Name.nsp", b"0123456789")
-    scanner.scan()
-    address = f"{serve(service)}/dir/{token}/{folder}Safe%20Name.nsp"
+    browsed.add("Safe Name.nsp")
+    address = f"{serve(service)}{browsed.base}/{folder}Safe%20Name.nsp"
     status, headers, _ = call("HEAD", address)
     assert (status, headers["Content-Length"]) == (200, "10")
     assert headers["Accept-Ranges"] == "bytes"
@@ -203,30 +219,19 @@ def test_a_file_is_served_by_its_name_with_head_and_ranges(
 
 @pytest.mark.parametrize("name", ["game.nsp", "Odyssey (0100000000010000).nsp"])
 def test_files_of_one_name_in_two_folders_are_both_served(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    name: str,
+    browsed: Browsed, name: str
 ) -> None:
-    library.add(f"a/{name}", b"first")
-    scanner.scan()
-    library.add(f"b/{name}", b"second")
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/nsp/")
-    links = re.findall(r'<a href="([^"]*)">', page.text)
-    bodies = [browser.get(f"/dir/{token}/{link}").body for link in links]
+    browsed.add(f"a/{name}", content=b"first")
+    browsed.add(f"b/{name}", content=b"second")
+    bodies = [browsed.get(f"/{link}").body for link in browsed.links("/nsp/")]
     assert sorted(bodies) == [b"first", b"second"]
-    assert browser.get(f"/dir/{token}/{name}").body == b"first"
+    assert browsed.get(f"/{name}").body == b"first"
 
 
-def test_two_files_with_hidden_characters_do_not_look_alike(
-    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
-) -> None:
+def test_two_files_with_hidden_characters_do_not_look_alike(browsed: Browsed) -> None:
     for folder in "ab":
-        library.add(f"{folder}/A\u200bB.nsp", folder.encode())
-        scanner.scan()
-    page = browser.get(f"/dir/{token}/nsp/").text
+        browsed.add(f"{folder}/A\u200bB.nsp", content=folder.encode())
+    page = browsed.get("/nsp/").text
     plain, marked = sorted(re.findall(r"<a href=[^>]*>([^<]*)</a>", page))[::-1]
     assert plain == "A\ufffdB.nsp"
     assert re.fullmatch("A\ufffdB \\([0-9a-f]{16}\\).nsp", marked)
@@ -240,55 +245,38 @@ def test_two_files_with_hidden_characters_do_not_look_alike(
     ],
 )
 def test_a_program_that_decodes_html_after_percents_finds_the_file(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    name: str,
+    browsed: Browsed, name: str
 ) -> None:
-    library.add(name, b"0123456789")
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/nsp/").text
-    [link] = re.findall(r'<a href="([^"]*)">', page)
+    browsed.add(name)
+    [link] = browsed.links("/nsp/")
     decoded = html.unescape(urllib.parse.unquote(html.unescape(link)))
     assert len(decoded.encode()) <= 200 and decoded.isprintable()
-    path = f"/dir/{token}/nsp/{urllib.parse.quote(decoded)}"
-    assert browser.get(path).body == b"0123456789"
+    path = f"/nsp/{urllib.parse.quote(decoded)}"
+    assert browsed.get(path).body == b"0123456789"
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200f", "\u200b", "\xad"])
-def test_what_a_name_hides_is_shown_and_not_sent(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    hidden: str,
-) -> None:
-    library.add(f"evil{hidden}psn.nsp", b"0123456789")
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/nsp/").text
+def test_what_a_name_hides_is_shown_and_not_sent(browsed: Browsed, hidden: str) -> None:
+    browsed.add(f"evil{hidden}psn.nsp")
+    page = browsed.get("/nsp/").text
     assert '<a href="evilpsn.nsp">evil\ufffdpsn.nsp</a>' in page
-    answer = browser.get(f"/dir/{token}/nsp/evilpsn.nsp")
+    answer = browsed.get("/nsp/evilpsn.nsp")
     named = "attachment; filename=\"evilpsn.nsp\"; filename*=UTF-8''evilpsn.nsp"
     assert answer.headers["Content-Disposition"] == named
 
 
 @pytest.mark.parametrize("place", ["", "/index.json"])
 def test_the_index_has_absolute_addresses_that_work(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    place: str,
+    browsed: Browsed, place: str
 ) -> None:
-    library.add("Mario + Rabbids.nsp", b"0123456789")
-    scanner.scan()
-    index = browser.get(f"/dir/{token}{place}").json
+    browsed.add("Mario + Rabbids.nsp")
+    index = browsed.get(place).json
     assert index["success"] == "1 files"
     (file,) = index["files"]
-    expected = f"http://localhost:80/dir/{token}/Mario%20%2B%20Rabbids.nsp"
+    expected = f"http://localhost:80{browsed.base}/Mario%20%2B%20Rabbids.nsp"
     assert file == {"url": expected, "size": 10}
-    assert browser.get(urllib.parse.urlsplit(file["url"]).path).body == b"0123456789"
+    path = urllib.parse.urlsplit(file["url"]).path
+    assert browsed.app.get(path).body == b"0123456789"
 
 
 def test_a_link_is_in_the_index_with_its_name_and_redirects(
@@ -304,100 +292,65 @@ def test_a_link_is_in_the_index_with_its_name_and_redirects(
 
 
 def test_the_index_has_only_what_a_program_can_install(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    token: str,
+    browsed: Browsed, store: catalogd.Store
 ) -> None:
-    for name in ("a.nsp", "b.nsz", "c.xci", "d.XCZ", "e.nro"):
-        library.add(name)
-    scanner.scan()
+    browsed.add("a.nsp", "b.nsz", "c.xci", "d.XCZ", "e.nro")
     facts = {"name": "Save", "description": "", "version": ""}
     store.entries.add_link("https://example.org/x", 7, "zip", facts, by="anna")
-    index = browser.get(f"/dir/{token}/index.json").json
+    index = browsed.get("/index.json").json
     names = [file["url"].rpartition("/")[2] for file in index["files"]]
     assert names == ["a.nsp", "b.nsz", "c.xci", "d.XCZ"]
-    assert "nro/" in browser.get(f"/dir/{token}/").text
+    assert "nro/" in browsed.get("/").text
 
 
-def test_one_folder_has_all_files(
-    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
-) -> None:
-    for name in ("one.nsp", "two.xci", "three.nro"):
-        library.add(name)
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/all/").text
-    links = re.findall(r'<a href="([^"]*)">', page)
-    assert links == ["one.nsp", "three.nro", "two.xci"]
-    assert browser.get(f"/dir/{token}/all/two.xci").body == b"two.xci"
-    assert "all/" not in browser.get(f"/dir/{token}/").text  # or mirrors copy twice
+def test_one_folder_has_all_files(browsed: Browsed) -> None:
+    browsed.add("one.nsp", "two.xci", "three.nro")
+    assert browsed.links("/all/") == ["one.nsp", "three.nro", "two.xci"]
+    assert browsed.get("/all/two.xci").body == b"0123456789"
+    assert "all/" not in browsed.get("/").text  # or mirrors copy twice
 
 
-def test_a_link_never_contains_http(
-    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
-) -> None:
+def test_a_link_never_contains_http(browsed: Browsed) -> None:
     """Some programs take such a link for the address of another server."""
-    library.add("From http HTTPS Http.nsp", b"0123456789")
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/all/").text
-    [link] = re.findall(r'<a href="([^"]*)">', page)
+    browsed.add("From http HTTPS Http.nsp")
+    [link] = browsed.links("/all/")
     assert "http" not in link.lower()
-    assert browser.get(f"/dir/{token}/all/{link}").body == b"0123456789"
+    assert browsed.get(f"/all/{link}").body == b"0123456789"
 
 
 @pytest.mark.parametrize("folder", ["nsp", "all", "/nsp"])
-def test_a_folder_without_its_slash_leads_to_it(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    folder: str,
-) -> None:
-    library.add("game.nsp")
-    scanner.scan()
-    answer = browser.get(f"/dir/{token}/{folder}")
+def test_a_folder_without_its_slash_leads_to_it(browsed: Browsed, folder: str) -> None:
+    browsed.add("game.nsp")
+    answer = browsed.get(f"/{folder}")
     assert answer.status_int == 301
     assert "game.nsp" in answer.follow().text
 
 
 @pytest.mark.parametrize("is_basic", [False, True])
 def test_a_mount_by_httpdirfs_has_the_folders(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    key: str,
-    token: str,
-    is_basic: bool,
+    browsed: Browsed, key: str, is_basic: bool
 ) -> None:
     """It asks without the slash at the end, and would read JSON as an empty folder."""
-    library.add("game.nsp")
-    scanner.scan()
-    base = "/dir" if is_basic else f"/dir/{token}"
+    browsed.add("game.nsp")
+    app, base = browsed.app, "/dir" if is_basic else browsed.base
     headers = {"User-Agent": "HTTPDirFS-1.2.5"} | (
         basic("anna", key) if is_basic else {}
     )
-    answer = browser.get(base, headers=headers)
+    answer = app.get(base, headers=headers)
     assert answer.status_int == 301
     assert 'href="nsp/"' in answer.follow(headers=headers).text
-    assert "files" in browser.get(base, headers={**headers, "User-Agent": "CyberFoil"})
+    assert "files" in app.get(base, headers={**headers, "User-Agent": "CyberFoil"})
 
 
 @pytest.mark.parametrize("sign", "_-")
 def test_a_link_begins_with_a_letter_or_a_percent_sign(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    sign: str,
+    browsed: Browsed, sign: str
 ) -> None:
     """HTTPDirFS skips other links."""
-    library.add(f"a/{sign}game.nsp", b"0123456789")
-    scanner.scan()
-    page = browser.get(f"/dir/{token}/nsp/").text
-    for link in re.findall(r'<a href="([^"]*)">', page):
-        assert re.match("[0-9A-Za-z%]", link)
-        assert browser.get(f"/dir/{token}/nsp/{link}").body == b"0123456789"
+    browsed.add(f"a/{sign}game.nsp")
+    [link] = browsed.links("/nsp/")
+    assert re.match("[0-9A-Za-z%]", link)
+    assert browsed.get(f"/nsp/{link}").body == b"0123456789"
 
 
 # A base address with a slash at its end, and a path with one at its start, make two.
@@ -419,22 +372,18 @@ SLASHES = [
 @pytest.mark.parametrize(("path", "found"), SLASHES)
 @pytest.mark.parametrize("is_basic", [False, True])
 def test_empty_parts_of_a_path_are_ignored(
+    browsed: Browsed,
     service: catalogd.Web,
     serve: Serve,
-    library: Library,
-    scanner: catalogd.Scanner,
     key: str,
-    token: str,
     path: str,
     found: str,
     is_basic: bool,
 ) -> None:
-    library.add("game.nsp", b"0123456789")
-    scanner.scan()
-    base, headers = f"{serve(service)}/dir", basic("anna", key)
-    if not is_basic:
-        base, headers = f"{base}/{token}", {}
-    assert found in call("GET", f"{base}{path}", **headers)[2].decode()
+    browsed.add("game.nsp")
+    base, headers = "/dir" if is_basic else browsed.base, basic("anna", key)
+    url = f"{serve(service)}{base}{path}"
+    assert found in call("GET", url, **(headers if is_basic else {}))[2].decode()
 
 
 # Proxies mask "/dir/TOKEN" in their logs, and would not know these.
@@ -461,20 +410,13 @@ SPELLINGS = [
 
 @pytest.mark.parametrize(("target", "status"), SPELLINGS)
 def test_a_console_address_has_one_spelling(
-    service: catalogd.Web,
-    serve: Serve,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    target: str,
-    status: int,
+    browsed: Browsed, service: catalogd.Web, serve: Serve, target: str, status: int
 ) -> None:
-    library.add("game.nsp")
-    scanner.scan()
+    browsed.add("game.nsp")
     host = urllib.parse.urlsplit(serve(service)).netloc
     connection = http.client.HTTPConnection(host, timeout=30)
     with contextlib.closing(connection):
-        connection.request("GET", target.format(token))
+        connection.request("GET", target.format(browsed.base.removeprefix("/dir/")))
         assert connection.getresponse().status == status
 
 
@@ -482,16 +424,9 @@ def test_a_console_address_has_one_spelling(
     "place",
     ["nothing.nsp", "xci/", "xci", "xci/game.nsp", "api/saves/list", "a/b/c.nsp"],
 )
-def test_what_is_not_there_is_404(
-    browser: webtest.TestApp,
-    library: Library,
-    scanner: catalogd.Scanner,
-    token: str,
-    place: str,
-) -> None:
-    library.add("game.nsp")
-    scanner.scan()
-    browser.get(f"/dir/{token}/{place}", status=404)
+def test_what_is_not_there_is_404(browsed: Browsed, place: str) -> None:
+    browsed.add("game.nsp")
+    browsed.get(f"/{place}", status=404)
 
 
 def test_a_made_up_method_is_405_and_the_next_call_is_answered(
@@ -627,50 +562,12 @@ def test_an_item_address_ends_with_the_sending(
     browser.get(path, status=404)
 
 
-def test_an_item_address_expires_when_nobody_reports(
-    browser: webtest.TestApp, clock: Clock, key: str, item: str
-) -> None:
-    path = item_path(browser, key, item)
-    clock.now += 301
-    browser.get(path, status=404)
-
-
 def test_a_new_item_address_replaces_the_last(
     browser: webtest.TestApp, key: str, item: str
 ) -> None:
     first, second = (item_path(browser, key, item) for _ in range(2))
     browser.get(first, status=401)
     browser.get(second)
-
-
-def test_an_item_that_nobody_sends_gets_no_address(
-    browser: webtest.TestApp, store: catalogd.Store, key: str, item: str
-) -> None:
-    store.clients.report(store.accounts.id_of("anna"), item, {"status": "completed"})
-    assert offer(browser, key, item) == {}
-
-
-def test_a_link_gets_no_item_address(
-    browser: webtest.TestApp, store: catalogd.Store, key: str
-) -> None:
-    anna = store.accounts.id_of("anna")
-    said = {"name": "Far", "description": "", "version": ""}
-    store.queue.send(
-        anna, store.entries.add_link("https://example.org/x", 7, "nsp", said, by="anna")
-    )
-    item = store.clients.pending(anna)[0]["id"]
-    store.clients.report(anna, item, {"status": "processing"})
-    assert offer(browser, key, item) == {item: None}
-
-
-def test_another_account_has_no_such_item(
-    browser: webtest.TestApp, store: catalogd.Store, item: str
-) -> None:
-    key = catalogd.new_key()
-    store.accounts.add_key(
-        store.accounts.add("bert", "x"), "", catalogd.hash_token(key)
-    )
-    assert offer(browser, key, item) == {}
 
 
 def served_bytes(url: str, key: str) -> Any:
@@ -742,30 +639,3 @@ def test_an_item_that_a_client_sends_is_refused_to_another(
     with pytest.raises(catalogd.Conflict, match="Another client"):
         store.clients.report(anna, item, {**claim, "client": "two"})
     store.clients.report(anna, item, {**claim, "progress_percent": 5})
-
-
-def test_a_client_finds_what_it_sent_before_it_crashed(
-    browser: webtest.TestApp, store: catalogd.Store, clock: Clock, key: str, item: str
-) -> None:
-    anna = store.accounts.id_of("anna")
-    clock.now += 301
-    store.clients.report(anna, item, {"status": "processing", "client": "one"})
-
-    def queue(query: str) -> list[str]:
-        answer = browser.get(f"/api/send-queue{query}", headers=bearer(key))
-        return [row["queue_item_id"] for row in answer.json["queue"]]
-
-    assert queue("?client=one") == [item]
-    assert queue("?client=two") == []
-    assert queue("") == []
-
-
-def test_a_released_item_is_pending_at_once_and_for_anybody(
-    store: catalogd.Store, item: str
-) -> None:
-    anna = store.accounts.id_of("anna")
-    store.clients.report(anna, item, {"progress_percent": 50, "bytes_transferred": 5})
-    assert store.clients.report(anna, item, {"release": True}) == "pending"
-    (row,) = store.clients.pending(anna)
-    assert (row["id"], row["percent"], row["bytes"]) == (item, 50, 5)
-    store.clients.report(anna, item, {"status": "processing", "client": "two"})

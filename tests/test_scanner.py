@@ -20,7 +20,7 @@ import pytest
 
 import catalogd
 import containers
-from catalogd import FileContent, FoundFile, KnownFile
+from catalogd import EVERYTHING, FileContent, FoundFile, KnownFile
 from conftest import (
     LONG_AGO,
     Clock,
@@ -694,16 +694,16 @@ BINS = (
 
 @pytest.mark.parametrize("bin", BINS)
 def test_what_was_deleted_is_gone_though_a_bin_has_it(
-    bin: str, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    bin: str, library: Library, scanner: catalogd.Scanner
 ) -> None:
     path = library.add("deep/a.nsp")
     library.add("b.nsp")
     library.add(f"deep/{bin}/$I0X7Q2A.nsp", bytes(544))
     scanner.scan()
-    assert [*ids_by_name(store)] == ["a.nsp", "b.nsp"]
+    assert [*ids_by_name(scanner)] == ["a.nsp", "b.nsp"]
     os.rename(path, f"{library.folder}/deep/{bin}/$R0X7Q2A.nsp")
     assert len(scanner.scan().gone) == 1
-    assert [*ids_by_name(store)] == ["b.nsp"]
+    assert [*ids_by_name(scanner)] == ["b.nsp"]
 
 
 def test_what_is_passed_over_is_named(library: Library) -> None:
@@ -776,7 +776,7 @@ class Excluding:
         return self.scanner.scan()
 
     def names(self) -> list[str]:
-        return sorted(ids_by_name(self.store))
+        return sorted(ids_by_name(self.scanner))
 
     def state(self, entry: str) -> str:
         return next(it.state for it in self.store.entries.files() if it.id == entry)
@@ -794,7 +794,7 @@ def test_an_excluded_entry_waits_unlisted_and_is_itself_again(
     library.add("wip/a.nsp")
     library.add("b.nsp")
     excluding.scan()
-    entry = ids_by_name(excluding.store)["a.nsp"]
+    entry = ids_by_name(excluding.scanner)["a.nsp"]
     entries.set_ages([entry], 7)
     assert len(excluding.scan("wip").excluded) == 1
     for _ in range(2):
@@ -807,7 +807,7 @@ def test_an_excluded_entry_waits_unlisted_and_is_itself_again(
         "1 excluded folder"
     ]
     excluding.scan()
-    assert ids_by_name(excluding.store)["a.nsp"] == entry
+    assert ids_by_name(excluding.scanner)["a.nsp"] == entry
     assert entries.ages() == {entry: 7}
     assert excluding.scanner.state.passed_over == []
 
@@ -818,7 +818,7 @@ def test_an_excluded_file_that_was_deleted_counts_from_the_end_of_the_pattern(
     path = excluding.library.add("wip/a.nsp")
     excluding.library.add("b.nsp")
     excluding.scan()
-    entry = ids_by_name(excluding.store)["a.nsp"]
+    entry = ids_by_name(excluding.scanner)["a.nsp"]
     excluding.scan("wip")
     os.remove(path)
     clock.now += 400 * 86400
@@ -835,7 +835,7 @@ def test_what_was_gone_is_not_forgotten_while_its_folder_is_excluded(
     path = excluding.library.add("wip/a.nsp")
     excluding.library.add("b.nsp")
     excluding.scan()
-    entry = ids_by_name(excluding.store)["a.nsp"]
+    entry = ids_by_name(excluding.scanner)["a.nsp"]
     os.remove(path)
     excluding.scan()
     clock.now += 400 * 86400
@@ -881,26 +881,26 @@ def test_an_excluded_entry_takes_no_copy_but_goes_along_with_its_file(
     path = excluding.library.add("wip/a.nsp", b"equal")
     excluding.library.add("copy.nsp", b"equal")
     excluding.scan()
-    entry = ids_by_name(excluding.store)["a.nsp"]
-    copy = ids_by_name(excluding.store)["copy.nsp"]
+    entry = ids_by_name(excluding.scanner)["a.nsp"]
+    copy = ids_by_name(excluding.scanner)["copy.nsp"]
     entries.edit(entry, {"name": "Mine"})
     excluding.scan("wip")
     excluding.library.add("another.nsp", b"equal")
     excluding.scan("wip")
-    assert ids_by_name(excluding.store)["copy.nsp"] == copy
+    assert ids_by_name(excluding.scanner)["copy.nsp"] == copy
     assert excluding.names() == ["another.nsp", "copy.nsp"]
     os.rename(path, excluding.library.folder / "done.nsp")
     excluding.scan("wip")
-    assert ids_by_name(excluding.store)["done.nsp"] == entry
+    assert ids_by_name(excluding.scanner)["done.nsp"] == entry
 
 
-def file_times(store: catalogd.Store) -> dict[str, str | None]:
-    rows = store.database.rows("SELECT name, file_time FROM entries")
+def file_times(scanner: catalogd.Scanner) -> dict[str, str | None]:
+    rows = scanner.database.rows("SELECT name, file_time FROM entries")
     return {row["name"]: row["file_time"] for row in rows}
 
 
 def test_what_the_first_scan_of_a_folder_found_has_the_time_of_its_file(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     scanner.disks.growing.settle = 0
     scanner.scan()  # nothing: perhaps its disk is mounted later
@@ -910,14 +910,14 @@ def test_what_the_first_scan_of_a_folder_found_has_the_time_of_its_file(
     library.add("c.nsp")
     scanner.scan(tops=[str(library.folder)])
     old = catalogd.stamp(LONG_AGO)
-    assert file_times(store) == {"a": old, "b": None, "c": None}
+    assert file_times(scanner) == {"a": old, "b": None, "c": None}
     other = library.folder.parent / "other"
     other.mkdir()
     shutil.copy2(library.folder / "a.nsp", other / "d.nsp")
     add_folder(scanner, str(other))
     scanner.scan()
-    assert file_times(store)["d"] == old
-    listed = json.loads(store.entries.list_json(catalogd.EVERYTHING, for_page=True))
+    assert file_times(scanner)["d"] == old
+    listed = json.loads(scanner.entries.list_json(EVERYTHING, for_page=True))
     assert {it["name"]: it.get("file_time") for it in listed}["a"] == old
 
 
@@ -1150,20 +1150,21 @@ def test_a_library_folder_whose_path_is_no_unicode_is_refused() -> None:
 # The scanner, with a real disk and a real store
 
 
-def ids_by_name(store: catalogd.Store) -> dict[str, str]:
+def listed(scanner: catalogd.Scanner) -> list[dict[str, Any]]:
+    """What can be downloaded now, as the list tells it."""
+    entries: list[dict[str, Any]] = json.loads(scanner.entries.list_json(EVERYTHING))
+    return entries
+
+
+def ids_by_name(scanner: catalogd.Scanner) -> dict[str, str]:
     """Id by file name, of what can be downloaded now."""
-    return {
-        os.path.basename(entry["source"]): entry["id"]
-        for entry in json.loads(store.entries.list_json(catalogd.EVERYTHING))
-    }
+    return {os.path.basename(row["source"]): row["id"] for row in listed(scanner)}
 
 
-def test_a_scan_registers_files(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
-) -> None:
+def test_a_scan_registers_files(library: Library, scanner: catalogd.Scanner) -> None:
     path = library.add("Celeste [0100AAAABBBB0000][v65536].nsp", containers.nsp())
     scanner.scan()
-    (entry,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
+    (entry,) = listed(scanner)
     assert entry == {
         "id": entry["id"],
         "name": "Celeste",
@@ -1186,25 +1187,25 @@ def test_a_scan_registers_files(
 
 
 def test_ids_outlive_rescans_restarts_renames_and_moves(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     first, second = library.add("a.nsp"), library.add("b.nsp")
     scanner.scan()
-    before = ids_by_name(store)
+    before = ids_by_name(scanner)
     scanner.scan()
-    assert ids_by_name(store) == before
+    assert ids_by_name(scanner) == before
     os.rename(first, library.folder / "renamed.nsp")
     (library.folder / "deep").mkdir()
     os.rename(second, library.folder / "deep" / "b.nsp")
-    catalogd.Scanner(store, scanner.settings).scan()
-    assert ids_by_name(store) == {
+    catalogd.Scanner(scanner.store, scanner.settings).scan()
+    assert ids_by_name(scanner) == {
         "renamed.nsp": before["a.nsp"],
         "b.nsp": before["b.nsp"],
     }
 
 
-def volumes(store: catalogd.Store) -> set[str]:
-    rows = store.database.rows(
+def volumes(scanner: catalogd.Scanner) -> set[str]:
+    rows = scanner.database.rows(
         "SELECT volume FROM entries WHERE state = 'here'"
         " UNION ALL SELECT volume FROM title_images"
     )
@@ -1214,7 +1215,6 @@ def volumes(store: catalogd.Store) -> set[str]:
 def test_an_upgrade_renames_volumes_without_opening_a_file(
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -1224,39 +1224,36 @@ def test_an_upgrade_renames_volumes_without_opening_a_file(
     scanner.scan()
     os.remove(path)
     scanner.scan()
-    before = [(item.id, item.state) for item in store.entries.files()]
-    with store.database.writing() as db:  # as 0.2.0 named it, by the device
+    before = [(item.id, item.state) for item in scanner.entries.files()]
+    with scanner.database.writing() as db:  # as 0.2.0 named it, by the device
         db.execute("UPDATE entries SET volume = '811'")
         db.execute("UPDATE title_images SET volume = '811'")
     monkeypatch.setattr(catalogd, "UDEV_RECORDS", str(tmp_path))
     device = os.stat(path.removesuffix("gone.nsp")).st_dev
     record = tmp_path / f"b{os.major(device)}:{os.minor(device)}"
     record.write_text("E:ID_FS_UUID=1234-ABCD\n")
-    started = catalogd.Scanner(store, scanner.settings)
+    started = catalogd.Scanner(scanner.store, scanner.settings)
     assert not any(started.scan()._replace(updated=()))
     assert started.state.read == 0
-    assert volumes(store) == {"uuid:1234-ABCD"}
-    assert [(item.id, item.state) for item in store.entries.files()] == before
+    assert volumes(scanner) == {"uuid:1234-ABCD"}
+    assert [(item.id, item.state) for item in scanner.entries.files()] == before
 
 
 def test_a_folder_on_a_disk_without_an_id_is_scanned_in_parts(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogd, "file_system_id", lambda folder, device: "")
     library.add("a.nsp")
     library.add("deep/b.nsp")
     scanner.scan()
-    (name,) = volumes(store)
+    (name,) = volumes(scanner)
     for tops in ([f"{library.folder}/deep"], []):
         library.add(f"deep/{len(tops)}.nsp")
         os.remove(library.folder / "deep" / "b.nsp") if tops else None
         scanner.scan(tops=tops)
-        assert volumes(store) == {name}
+        assert volumes(scanner) == {name}
     states = {
-        os.path.basename(row.file.path): row.state for row in store.entries.files()
+        os.path.basename(row.file.path): row.state for row in scanner.entries.files()
     }
     assert states == {
         "a.nsp": "here",
@@ -1267,89 +1264,77 @@ def test_a_folder_on_a_disk_without_an_id_is_scanned_in_parts(
 
 
 def test_an_entry_keeps_its_overrides_and_its_queue_through_a_move(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, key: str
+    library: Library, scanner: catalogd.Scanner, key: str
 ) -> None:
     path = library.add("a.nsp")
     scanner.scan()
-    (entry,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
-    store.entries.edit(entry["id"], {"name": "Mine", "description": "A note"})
-    store.queue.send(1, entry["id"])
+    (entry,) = listed(scanner)
+    scanner.entries.edit(entry["id"], {"name": "Mine", "description": "A note"})
+    scanner.store.queue.send(1, entry["id"])
     (library.folder / "deep").mkdir()
     os.rename(path, library.folder / "deep" / "b.nsp")
     scanner.scan()
-    (after,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
+    (after,) = listed(scanner)
     assert (after["id"], after["name"]) == (entry["id"], "Mine")
     assert after["metadata"]["description"] == "A note"
-    assert [item["entry"] for item in store.clients.pending(1)] == [entry["id"]]
+    assert [item["entry"] for item in scanner.store.clients.pending(1)] == [entry["id"]]
 
 
 def test_a_rename_gives_the_name_of_the_new_file_name(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     path = library.add("clst.nsp")
     scanner.scan()
     os.rename(path, library.folder / "Celeste [v0].nsp")
     scanner.scan()
-    (entry,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
+    (entry,) = listed(scanner)
     assert (entry["name"], entry["metadata"]["patch"]) == ("Celeste", 0)
 
 
 def test_a_removed_file_is_not_listed_and_comes_back_with_its_id(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     path, _ = library.add("a.nsp"), library.add("b.nsp")
     scanner.scan()
-    before = ids_by_name(store)
+    before = ids_by_name(scanner)
     os.remove(path)
     scanner.scan()
-    assert "a.nsp" not in ids_by_name(store)
+    assert "a.nsp" not in ids_by_name(scanner)
     with pytest.raises(catalogd.NotFound):
-        store.entries.get(before["a.nsp"], catalogd.EVERYTHING)
+        scanner.entries.get(before["a.nsp"], EVERYTHING)
     clock.now += 29 * 86400
     scanner.scan()
     library.add("deep/a.nsp", b"a.nsp")
     scanner.scan()
-    assert ids_by_name(store) == before
-
-
-def test_an_entry_is_forgotten_in_the_end(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
-) -> None:
-    path, _ = library.add("a.nsp"), library.add("b.nsp")
-    scanner.scan()
-    os.remove(path)
-    scanner.scan()
-    clock.now += 30 * 86400 + 1
-    assert len(scanner.scan().forgotten) == 1
-    assert len(list(store.entries.files())) == 1
+    assert ids_by_name(scanner) == before
 
 
 def test_an_unplugged_disk_forgets_nothing_ever(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     library.add("a.nsp")
     scanner.scan()
-    before = ids_by_name(store)
+    before = ids_by_name(scanner)
     away = library.folder.with_name("away")
     os.rename(library.folder, away)
     for days in (0, 40, 400):
         clock.now += days * 86400
         scanner.scan()
-        assert ids_by_name(store) == {}
+        assert ids_by_name(scanner) == {}
     os.mkdir(library.folder)  # an empty mount point
     clock.now += 400 * 86400
     scanner.scan()
     os.rmdir(library.folder)
     os.rename(away, library.folder)
     scanner.scan()
-    assert ids_by_name(store) == before
+    assert ids_by_name(scanner) == before
 
 
 def test_no_file_is_forgotten_by_a_clock_that_may_be_wrong(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     uptime = Clock()
-    store.database.clock = catalogd.Clock(clock, uptime)
+    scanner.database.clock = catalogd.Clock(clock, uptime)
     path = library.add("a.nsp")
     library.add("b.nsp")
     scanner.scan()
@@ -1360,6 +1345,7 @@ def test_no_file_is_forgotten_by_a_clock_that_may_be_wrong(
     for now in (clock, uptime):
         now.now += 3600
     assert len(scanner.scan().forgotten) == 1
+    assert len([*scanner.entries.files()]) == 1
 
 
 def test_a_start_with_the_clock_years_ahead_forgets_nothing_that_was_touched(
@@ -1368,8 +1354,9 @@ def test_a_start_with_the_clock_years_ahead_forgets_nothing_that_was_touched(
     account = store.accounts.add("anna", "-")
     store.accounts.add_session(account, b"session", "browser")
     paths = {name: library.add(f"{name}.nsp") for name in ("edited", "plain", "there")}
-    catalogd.Scanner(store, settings).scan()
-    before = ids_by_name(store)
+    scanner = catalogd.Scanner(store, settings)
+    scanner.scan()
+    before = ids_by_name(scanner)
     store.entries.edit(before["edited.nsp"], {"description": "Mine."})
     for name in ("edited", "plain"):
         os.remove(paths[name])
@@ -1419,58 +1406,50 @@ def test_a_copy_to_another_library_and_a_removal_keep_the_id(
     path = old.add("a.nsp", b"content")
     old.add("other.nsp")
     scanner.scan()
-    before = ids_by_name(store)["a.nsp"]
+    before = ids_by_name(scanner)["a.nsp"]
     copy = new.add("b.nsp", b"content")  # in the same second
     scanner.scan()
-    assert len(ids_by_name(store)) == 3
+    assert len(ids_by_name(scanner)) == 3
     os.remove(path)
     clock.now += 60
     scanner.scan()
-    assert ids_by_name(store)["b.nsp"] == before
-    assert store.entries.get(before, catalogd.EVERYTHING)["source"] == copy
+    assert ids_by_name(scanner)["b.nsp"] == before
+    assert store.entries.get(before, EVERYTHING)["source"] == copy
     old.add("a.nsp", b"content")  # and back: the copy's id has waited for it
     scanner.scan()
-    assert len(ids_by_name(store)) == 3
+    assert len(ids_by_name(scanner)) == 3
     assert len(list(store.entries.files())) == 3
 
 
 def test_a_copy_that_was_queued_keeps_its_own_id(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    clock: Clock,
-    key: str,
+    library: Library, scanner: catalogd.Scanner, clock: Clock, key: str
 ) -> None:
     path = library.add("a.nsp", b"content")
     scanner.scan()
     clock.now += 60
     library.add("b.nsp", b"content")
     scanner.scan()
-    copy = ids_by_name(store)["b.nsp"]
-    store.queue.send(1, copy)
+    copy = ids_by_name(scanner)["b.nsp"]
+    scanner.store.queue.send(1, copy)
     os.remove(path)
     scanner.scan()
-    assert ids_by_name(store) == {"b.nsp": copy}
+    assert ids_by_name(scanner) == {"b.nsp": copy}
 
 
 def test_a_rescan_that_finds_nothing_new_opens_nothing_and_writes_nothing(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.add("a.nsp")
     scanner.scan()
     monkeypatch.setattr(catalogd, "open_file", None)
-    monkeypatch.setattr(store.database, "writing", None)
+    monkeypatch.setattr(scanner.database, "writing", None)
     assert not any(scanner.scan())
-    assert not any(catalogd.Scanner(store, scanner.settings).scan())
+    assert not any(catalogd.Scanner(scanner.store, scanner.settings).scan())
 
 
 def test_a_file_that_cannot_be_opened_is_logged_once_and_tried_again(
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -1488,7 +1467,7 @@ def test_a_file_that_cannot_be_opened_is_logged_once_and_tried_again(
     ]
     for _ in range(2):
         scanner.scan()
-    assert ids_by_name(store)
+    assert ids_by_name(scanner)
     told = caplog.messages[0].removeprefix(f"{library.folder}/a.nsp ")
     scanner.disks.warn(f"{library.folder}/a.nsp", told)
     assert caplog.messages == [caplog.messages[0]] * 2  # anew after it was well
@@ -1522,16 +1501,13 @@ def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
 
 
 def test_a_scan_that_is_asked_for_begins_at_once_and_tells_what_has_changed(
-    library: Library,
-    store: catalogd.Store,
-    scanner: catalogd.Scanner,
-    monkeypatch: pytest.MonkeyPatch,
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanner.disks, "changed", lambda is_due: [])
     scanner.start()
     wait_for(lambda: scanner.state.finished)
     library.add("a.nsp")
-    with catalogd.exclusive(store.database.folder, "scan", wait=60):
+    with catalogd.exclusive(scanner.database.folder, "scan", wait=60):
         scanner.rescan()
         assert scanner.is_asked()  # it cannot end here
     wait_for(lambda: not scanner.is_asked())
@@ -1549,34 +1525,16 @@ def test_a_scan_that_is_asked_for_has_ended_where_it_fails(
     assert (scanner.is_asked(), scanner.state.problem) == (False, "Later.")
 
 
-def test_a_scan_leaves_no_long_wal(
-    library: Library, store: catalogd.Store, scanner: catalogd.Scanner
-) -> None:
+def test_a_scan_leaves_no_long_wal(library: Library, scanner: catalogd.Scanner) -> None:
     for number in range(1000):
         library.add(f"{number}.nsp")
     scanner._scan_and_log(scanner.folders)
-    assert os.path.getsize(f"{store.database.path}-wal") == 0
+    assert os.path.getsize(f"{scanner.database.path}-wal") == 0
 
 
-def test_a_disk_that_comes_and_goes_is_logged_each_time(
-    library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    library.add("a.nsp")
-    scanner.scan()
-    away = library.folder.with_name("away")
-    for _ in range(2):
-        os.rename(library.folder, away)
-        scanner.scan()
-        scanner.scan()
-        os.rename(away, library.folder)
-        scanner.scan()
-    offline = "is offline: No such file or directory. Its entries are kept."
-    root = str(library.folder)
-    assert caplog.messages == [f"{root} {offline}", f"{root} is back."] * 2
-
-
+@pytest.mark.parametrize("has_own_scans", [False, True])
 def test_one_of_several_folders_that_comes_and_goes_is_logged_each_time(
+    has_own_scans: bool,
     library: Library,
     store: catalogd.Store,
     tmp_path: pathlib.Path,
@@ -1590,12 +1548,13 @@ def test_one_of_several_folders_that_comes_and_goes_is_logged_each_time(
     folders = (root, str(tmp_path / "other"))
     scanner = catalogd.Scanner(store, catalogd.Settings(folders=folders, settle=0))
     scanner.scan()
+    tops = [root] if has_own_scans else []
     for _ in range(3):
         os.rename(root, away)
-        scanner.scan(tops=[root])
-        scanner.scan(tops=[root])
+        scanner.scan(tops=tops)
+        scanner.scan(tops=tops)
         os.rename(away, root)
-        scanner.scan(tops=[root])
+        scanner.scan(tops=tops)
     offline = f"{root} is offline: No such file or directory. Its entries are kept."
     assert caplog.messages == [offline, f"{root} is back."] * 3
 
@@ -1634,7 +1593,6 @@ def test_a_library_folder_that_cannot_be_read_is_offline(
 def test_many_folders_that_cannot_be_read_are_one_line(
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -1648,7 +1606,7 @@ def test_many_folders_that_cannot_be_read_are_one_line(
         f"{library.folder}/bad 0 cannot be read, nor can 299 more in {library.folder}."
         " The entries in it wait."
     ]
-    assert ids_by_name(store).keys() == {"a.nsp"}
+    assert ids_by_name(scanner).keys() == {"a.nsp"}
 
 
 @short_and_long(count=(300, 20_000))
@@ -1739,45 +1697,34 @@ def test_a_disk_that_goes_with_its_mount_point_in_mid_walk_is_away(
     assert not catalogd.is_away(os.path.join(root, "c.nsp"), "uuid:system", tree)
 
 
-def test_a_growing_file_is_left_alone_until_it_is_quiet(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+def test_a_growing_file_is_left_alone_until_it_is_quiet_and_stays_listed_if_it_was(
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     library.add("a.nsp", mtime=clock.now - 0.1)
     scanner.scan()
-    assert not ids_by_name(store)
+    assert not ids_by_name(scanner)
     clock.now += 1
     scanner.scan()
-    assert ids_by_name(store)
-
-
-def test_a_known_file_that_is_rewritten_stays_listed_meanwhile(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
-) -> None:
-    library.add("a.nsp")
-    scanner.scan()
-    before = ids_by_name(store)
+    before = ids_by_name(scanner)
     library.add("a.nsp", b"new content", mtime=clock.now)
-    scanner.scan()
-    assert ids_by_name(store) == before
-    clock.now += 1
-    scanner.scan()
-    assert ids_by_name(store) == before
-    assert store.entries.get(before["a.nsp"], catalogd.EVERYTHING)["size"] == len(
-        b"new content"
-    )
+    for size in (len(b"a.nsp"), len(b"new content")):
+        scanner.scan()
+        assert ids_by_name(scanner) == before
+        assert [row["size"] for row in listed(scanner)] == [size]
+        clock.now += 1
 
 
 def test_a_file_from_the_future_is_watched_instead(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
-    assert not ids_by_name(store)
+    assert not ids_by_name(scanner)
     library.add("a.nsp", b"grown", mtime=clock.now + 3700)
     scanner.scan()
     time.sleep(scanner.settings.settle + 0.05)
     scanner.scan()
-    assert ids_by_name(store)
+    assert ids_by_name(scanner)
 
 
 def test_a_file_from_the_future_is_watched_for_the_whole_time(
@@ -1790,7 +1737,7 @@ def test_a_file_from_the_future_is_watched_for_the_whole_time(
     growing = dict(scanner.disks.growing.files)
     scanner.scan()
     assert scanner.disks.growing.files == growing != {}
-    assert not ids_by_name(store)
+    assert not ids_by_name(scanner)
 
 
 def test_a_growing_file_that_is_removed_waits_no_longer(
@@ -1821,10 +1768,9 @@ def scanned(library: Library, scanner: catalogd.Scanner) -> catalogd.Scanner:
     return scanner
 
 
-def entries_of(store: catalogd.Store) -> dict[str, Any]:
+def entries_of(scanner: catalogd.Scanner) -> dict[str, Any]:
     """Return whether each entry is known to be complete, by name."""
-    entries = json.loads(store.entries.list_json(catalogd.EVERYTHING))
-    return {it["name"]: it["metadata"].get("complete") for it in entries}
+    return {it["name"]: it["metadata"].get("complete") for it in listed(scanner)}
 
 
 def end_pause(scanner: catalogd.Scanner, path: str) -> None:
@@ -1835,27 +1781,27 @@ def end_pause(scanner: catalogd.Scanner, path: str) -> None:
 
 
 def test_a_copy_that_pauses_is_told_as_growing_until_it_goes_on(
-    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanned: catalogd.Scanner
 ) -> None:
     library.add("a.nsp", HOLLOW)
     for _ in range(2):
         scanned.scan()
         assert scanned.state.result == "1 still being copied"
-        assert [*entries_of(store)] == ["first"]
+        assert [*entries_of(scanned)] == ["first"]
     asked, growing = (str(library.folder), False, True), scanned.disks.growing
     assert not growing.settled(*asked)
     library.add("a.nsp", HOLLOW, mtime=LONG_AGO + 1)  # it goes on, and pauses again
     assert growing.settled(*asked)
     scanned.scan()
-    assert [*entries_of(store)] == ["first"]
+    assert [*entries_of(scanned)] == ["first"]
     library.add("a.nsp", HOLLOW[:-1] + b"!", mtime=LONG_AGO + 2)
     scanned.scan()
-    assert entries_of(store) == {"a": None, "first": None}
+    assert entries_of(scanned) == {"a": None, "first": None}
     assert not growing.files
 
 
 def test_a_copy_that_pauses_for_a_day_is_listed_as_not_complete(
-    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanned: catalogd.Scanner
 ) -> None:
     path = library.add("a.nsp", HOLLOW)
     scanned.scan()
@@ -1864,53 +1810,52 @@ def test_a_copy_that_pauses_for_a_day_is_listed_as_not_complete(
     assert not growing.settled(folder, False, False)  # disks may sleep meanwhile
     assert growing.settled(folder, False, True) == {folder}
     scanned.scan()
-    assert entries_of(store) == {"a": False, "first": None}
-    before = ids_by_name(store)
+    assert entries_of(scanned) == {"a": False, "first": None}
+    before = ids_by_name(scanned)
     library.add("a.nsp", HOLLOW, mtime=LONG_AGO + 1)
     os.rename(path, library.folder / "b.nsp")
     scanned.scan()
-    assert ids_by_name(store) == {"b.nsp": before.pop("a.nsp"), **before}
+    assert ids_by_name(scanned) == {"b.nsp": before.pop("a.nsp"), **before}
 
 
 def test_zeros_behind_the_data_of_a_cartridge_do_not_make_it_incomplete(
-    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanned: catalogd.Scanner
 ) -> None:
     path = library.add("a.xci", containers.xci(1) + ZEROS)
     scanned.scan()
     end_pause(scanned, path)
     scanned.scan()
-    assert entries_of(store) == {"a": True, "first": None}
+    assert entries_of(scanned) == {"a": True, "first": None}
 
 
 def test_what_was_there_before_the_service_is_listed_whatever_its_end_is(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add("a.nsp", HOLLOW)
     library.add("b.nsp", ZEROS[1:] + b"!")
     library.add("c.nsp", b"!" + bytes(catalogd.HOLLOW_BYTES - 1))
     scanner.scan()
-    assert entries_of(store) == {"a": False, "b": False, "c": None}
+    assert entries_of(scanner) == {"a": False, "b": False, "c": None}
     library.add("d.nsp", ZEROS[1:])  # too small for a pause
     scanner.scan()
-    assert "d" in entries_of(store)
+    assert "d" in entries_of(scanner)
 
 
 def test_what_is_listed_is_not_taken_away_by_zeros_at_its_end(
-    library: Library, scanned: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanned: catalogd.Scanner
 ) -> None:
-    before = ids_by_name(store)
+    before = ids_by_name(scanned)
     library.add("first.nsp", HOLLOW)
     scanned.scan()
-    assert entries_of(store) == {"first": False}
+    assert entries_of(scanned) == {"first": False}
     os.rename(library.folder / "first.nsp", library.folder / "second.nsp")
     scanned.scan()
-    assert ids_by_name(store) == {"second.nsp": before["first.nsp"]}
+    assert ids_by_name(scanned) == {"second.nsp": before["first.nsp"]}
 
 
 def test_a_new_file_waits_longer_where_no_event_tells_that_it_was_closed(
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -1918,18 +1863,18 @@ def test_a_new_file_waits_longer_where_no_event_tells_that_it_was_closed(
     scanner.disks.watchers[str(library.folder)].start()
     library.add("a.nsp", mtime=clock.now - catalogd.POLLED_SETTLE_SECONDS + 1)
     scanner.scan()
-    assert not ids_by_name(store)
+    assert not ids_by_name(scanner)
     assert not scanner.disks.changed(is_due=False)
     clock.now += 2
     assert scanner.disks.changed(is_due=False) == [str(library.folder)]
     scanner.scan()
-    assert ids_by_name(store)
+    assert ids_by_name(scanner)
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("year", [1600, 1676, 1678, 2262, 2400])
 def test_a_file_of_any_age_is_an_entry_beside_others(
-    year: int, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    year: int, library: Library, scanner: catalogd.Scanner
 ) -> None:
     with small_disk(library.folder, 2**20):  # whose times have 64 bits of seconds
         path = library.add("a.nsp")
@@ -1938,43 +1883,43 @@ def test_a_file_of_any_age_is_an_entry_beside_others(
         scanner.scan()
         time.sleep(scanner.settings.settle + 0.05)
         scanner.scan()
-        assert ids_by_name(store).keys() == {"a.nsp", "b.nsp"}
+        assert ids_by_name(scanner).keys() == {"a.nsp", "b.nsp"}
         assert scanner.scan() == catalogd.Changes()
 
 
 def test_icons_are_kept_and_dropped_with_their_entries(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     path = library.add("a.nro", containers.nro())
     library.add("b.nsp")
     scanner.disks.images.max_bytes = 1
     scanner.scan()
-    entry = ids_by_name(store)["a.nro"]
-    assert store.entries.icons.of(entry, catalogd.EVERYTHING) == containers.JPEG
-    assert store.entries.get(entry, catalogd.EVERYTHING)["metadata"]["icon"]
+    entry = ids_by_name(scanner)["a.nro"]
+    assert scanner.entries.icons.of(entry, EVERYTHING) == containers.JPEG
+    assert scanner.entries.get(entry, EVERYTHING)["metadata"]["icon"]
     with pytest.raises(catalogd.NotFound):
-        store.entries.icons.of(ids_by_name(store)["b.nsp"], catalogd.EVERYTHING)
+        scanner.entries.icons.of(ids_by_name(scanner)["b.nsp"], EVERYTHING)
     os.remove(path)
     scanner.scan()
     clock.now += 31 * 86400
     scanner.scan()
-    assert not store.database.rows("SELECT * FROM icons")
+    assert not scanner.database.rows("SELECT * FROM icons")
 
 
 def test_images_are_written_together_until_they_take_much_memory(
-    scanner: catalogd.Scanner, store: catalogd.Store
+    scanner: catalogd.Scanner,
 ) -> None:
     images = scanner.disks.images
     images.max_bytes = 2 * len(containers.JPEG)
     counts = []
     for digest in ("a", "b", "c", "d"):
         images.add(containers.JPEG, digest)
-        counts.append(store.database.value("SELECT count(*) FROM icons"))
+        counts.append(scanner.database.value("SELECT count(*) FROM icons"))
     assert counts == [0, 0, 3, 3]
 
 
 def test_an_icon_is_kept_that_comes_in_a_scan_which_misses_another_file(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     path = library.add("a.nsp")
     library.add("b.nsp")
@@ -1982,7 +1927,7 @@ def test_an_icon_is_kept_that_comes_in_a_scan_which_misses_another_file(
     os.remove(path)
     library.add("c.nro", containers.nro())
     scanner.scan()
-    assert icon(store, "c.nro") == containers.JPEG
+    assert icon(scanner, "c.nro") == containers.JPEG
 
 
 # Covers
@@ -1992,16 +1937,15 @@ BASE, UPDATE = "A [0100ABCD00010000].nsp", "A [0100ABCD00010800].nsp"
 ADD_ON, OTHER = "A [0100ABCD00011005].nsp", "B [0100ABCD00030000].nsp"
 
 
-def icon(store: catalogd.Store, name: str) -> bytes | None:
+def icon(scanner: catalogd.Scanner, name: str) -> bytes | None:
     """The icon of the entry with this file name. The list must tell the same of it."""
-    entry = ids_by_name(store)[name]
+    entry = ids_by_name(scanner)[name]
     try:
-        image = store.entries.icons.of(entry, catalogd.EVERYTHING)
+        image = scanner.entries.icons.of(entry, EVERYTHING)
     except catalogd.NotFound:
         image = None
-    assert (image is None) == (
-        "icon" not in store.entries.get(entry, catalogd.EVERYTHING)["metadata"]
-    )
+    metadata = scanner.entries.get(entry, EVERYTHING)["metadata"]
+    assert (image is None) == ("icon" not in metadata)
     return image
 
 
@@ -2009,14 +1953,14 @@ Cover = Callable[[str, dict[str, bytes]], bytes | None]
 
 
 @pytest.fixture
-def cover(library: Library, scanner: catalogd.Scanner, store: catalogd.Store) -> Cover:
+def cover(library: Library, scanner: catalogd.Scanner) -> Cover:
     """Return a function that scans a file and some images; it returns the file's."""
 
     def scan(path: str, images: dict[str, bytes]) -> bytes | None:
         for name, content in {path: b"", **images}.items():
             library.add(name, content)
         scanner.scan()
-        return icon(store, os.path.basename(path))
+        return icon(scanner, os.path.basename(path))
 
     return scan
 
@@ -2063,15 +2007,14 @@ def test_a_folder_has_a_cover_only_if_it_holds_one_title(
     expected: bytes | None,
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
 ) -> None:
     for name in files:
         library.add(f"game/{name}")
     library.add("game/cover.jpg", JPEG)
     library.add("game/deep/er.nsp")
     scanner.scan()
-    assert {icon(store, name) for name in files} == {expected}
-    assert icon(store, "er.nsp") is None
+    assert {icon(scanner, name) for name in files} == {expected}
+    assert icon(scanner, "er.nsp") is None
 
 
 def test_a_cover_that_is_too_large_is_named(library: Library) -> None:
@@ -2114,12 +2057,9 @@ NOT_SURE = {
 
 @pytest.mark.parametrize("what", NOT_SURE)
 def test_an_image_whose_sides_are_not_known_is_no_cover(
-    what: str, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    what: str, cover: Cover
 ) -> None:
-    library.add("a.nsp")
-    library.add("a.png", NOT_SURE[what])
-    scanner.scan()
-    assert icon(store, "a.nsp") is None
+    assert cover("a.nsp", {"a.png": NOT_SURE[what]}) is None
 
 
 @pytest.mark.parametrize(
@@ -2131,13 +2071,8 @@ def test_an_image_whose_sides_are_not_known_is_no_cover(
         containers.JPEG[:-2],  # cut behind its frame, as by a download
     ],
 )
-def test_an_image_whose_sides_are_known_is_a_cover(
-    image: bytes, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
-) -> None:
-    library.add("a.nsp")
-    library.add("a.png", image)
-    scanner.scan()
-    assert icon(store, "a.nsp") == image
+def test_an_image_whose_sides_are_known_is_a_cover(image: bytes, cover: Cover) -> None:
+    assert cover("a.nsp", {"a.png": image}) == image
 
 
 SIZED = {
@@ -2155,18 +2090,10 @@ SIZED = {
     [((4096, 4096), True), ((4097, 1), False), ((1, 4097), False)],
 )
 def test_a_cover_of_too_many_pixels_is_none(
-    kind: str,
-    sides: tuple[int, int],
-    is_shown: bool,
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
+    kind: str, sides: tuple[int, int], is_shown: bool, cover: Cover
 ) -> None:
-    library.add("a.nsp")
     image = SIZED[kind](*sides)
-    library.add("a.png", image)
-    scanner.scan()
-    assert icon(store, "a.nsp") == (image if is_shown else None)
+    assert cover("a.nsp", {"a.png": image}) == (image if is_shown else None)
 
 
 @pytest.mark.parametrize(
@@ -2195,49 +2122,46 @@ def test_an_image_named_by_a_title_id_is_the_cover_of_the_title(
 
 
 def test_covers_of_titles_come_change_and_go(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     """Also where the images and the files are not scanned at the same time."""
     games, images = str(library.folder / "games"), str(library.folder / "images")
     library.add(f"games/{BASE}")
     library.add("images/other.txt")
     scanner.scan()
-    before = store.entries.list_json(catalogd.EVERYTHING)
+    before = scanner.entries.list_json(EVERYTHING)
     path = library.add("images/[0100ABCD00010000].jpg", JPEG)
     for number in range(50):
         library.add(f"images/01000000000{number:02}000.jpg", JPEG)
     scanner.scan(tops=[images])
-    assert icon(store, BASE) == JPEG
+    assert icon(scanner, BASE) == JPEG
     scanner.scan(tops=[games])
     library.add(f"games/{UPDATE}")
     scanner.scan(tops=[games])
-    assert icon(store, UPDATE) == JPEG
-    assert len(store.database.rows("SELECT * FROM icons")) == 1, "others are not read"
+    assert icon(scanner, UPDATE) == JPEG
+    assert len(scanner.database.rows("SELECT * FROM icons")) == 1, "others are not read"
     library.add("images/[0100ABCD00010000].jpg", JPEG + b"!")
     scanner.scan(tops=[images])
-    assert icon(store, BASE) == JPEG + b"!"
+    assert icon(scanner, BASE) == JPEG + b"!"
     os.remove(path)
     os.remove(library.folder / "games" / UPDATE)
     scanner.scan()
-    assert store.entries.list_json(catalogd.EVERYTHING) == before
-    assert store.database.rows("SELECT * FROM icons") == []
+    assert scanner.entries.list_json(EVERYTHING) == before
+    assert scanner.database.rows("SELECT * FROM icons") == []
 
 
 def test_a_title_that_comes_after_its_cover_has_it(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add("images/0100abcd00010000.png", PNG)
     scanner.scan()
     library.add(f"games/{BASE}")
     scanner.scan(tops=[str(library.folder / "games")])
-    assert icon(store, BASE) == PNG
+    assert icon(scanner, BASE) == PNG
 
 
 def test_covers_of_titles_stay_while_their_disk_is_away(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    tmp_path: pathlib.Path,
+    library: Library, scanner: catalogd.Scanner, tmp_path: pathlib.Path
 ) -> None:
     library.add(BASE)
     other = Library(tmp_path / "other")
@@ -2248,102 +2172,96 @@ def test_covers_of_titles_stay_while_their_disk_is_away(
     away = other.folder.with_name("away")
     os.rename(other.folder, away)
     scanner.scan()
-    assert icon(store, BASE) == PNG
+    assert icon(scanner, BASE) == PNG
     other.folder.mkdir()
     library.add("d.nsp")
     scanner.scan()
-    assert icon(store, BASE) == PNG, "an empty folder is a disk that is not mounted"
+    assert icon(scanner, BASE) == PNG, "an empty folder is a disk that is not mounted"
     scanner.folders.remove(str(other.folder))
     library.add("e.nsp")
     scanner.scan()
-    assert icon(store, BASE) is None
+    assert icon(scanner, BASE) is None
 
 
 def test_covers_come_change_and_go_while_their_files_are_not_opened(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    images_only: Callable[[], None],
+    library: Library, scanner: catalogd.Scanner, images_only: Callable[[], None]
 ) -> None:
     library.add("a.nro", containers.nro())
     library.add("b.nsp")
     scanner.scan()
-    before, entries = ids_by_name(store), store.entries.list_json(catalogd.EVERYTHING)
+    before, entries = ids_by_name(scanner), scanner.entries.list_json(EVERYTHING)
     images_only()
     cover = library.add("a.jpg", JPEG)
     scanner.scan()
-    assert icon(store, "a.nro") == JPEG
-    metadata = store.entries.get(before["a.nro"], catalogd.EVERYTHING)["metadata"]
+    assert icon(scanner, "a.nro") == JPEG
+    metadata = scanner.entries.get(before["a.nro"], EVERYTHING)["metadata"]
     library.add("a.jpg", JPEG + b"!")  # of the same time, and another size
     scanner.scan()
-    assert icon(store, "a.nro") == JPEG + b"!"
+    assert icon(scanner, "a.nro") == JPEG + b"!"
     assert (
-        store.entries.get(before["a.nro"], catalogd.EVERYTHING)["metadata"]["icon"]
+        scanner.entries.get(before["a.nro"], EVERYTHING)["metadata"]["icon"]
         != metadata["icon"]
     )
     os.utime(cover, (LONG_AGO + 1, LONG_AGO + 1))
     with open(cover, "r+b") as opened:
         opened.write(b"nothing")
     scanner.scan()
-    assert icon(store, "a.nro") == containers.JPEG
+    assert icon(scanner, "a.nro") == containers.JPEG
     os.remove(cover)
     scanner.scan()
-    assert icon(store, "a.nro") == containers.JPEG
-    assert (ids_by_name(store), store.entries.list_json(catalogd.EVERYTHING)) == (
+    assert icon(scanner, "a.nro") == containers.JPEG
+    assert (ids_by_name(scanner), scanner.entries.list_json(EVERYTHING)) == (
         before,
         entries,
     )
-    assert len(store.database.rows("SELECT * FROM icons")) == 1
+    assert len(scanner.database.rows("SELECT * FROM icons")) == 1
 
 
 def test_a_second_title_in_a_folder_takes_its_cover_away_and_gives_it_back(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add(BASE)
     library.add("folder.png", PNG)
     scanner.scan()
     other = library.add(OTHER)
     scanner.scan()
-    assert icon(store, BASE) is icon(store, OTHER) is None
+    assert icon(scanner, BASE) is icon(scanner, OTHER) is None
     os.remove(other)
     scanner.scan()
-    assert icon(store, BASE) == PNG
+    assert icon(scanner, BASE) == PNG
 
 
 def test_the_cover_moves_with_its_file_and_a_link_is_none(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     path, image = library.add("a.nsp"), library.add("a.png", PNG)
     library.add("b.nsp")
     (library.folder / "b.png").symlink_to(image)
     scanner.scan()
-    assert (icon(store, "a.nsp"), icon(store, "b.nsp")) == (PNG, None)
-    before = ids_by_name(store)["a.nsp"]
+    assert (icon(scanner, "a.nsp"), icon(scanner, "b.nsp")) == (PNG, None)
+    before = ids_by_name(scanner)["a.nsp"]
     os.rename(path, library.folder / "c.nsp")
     os.rename(image, library.folder / "c.png")
     scanner.scan()
-    assert icon(store, "c.nsp") == PNG
-    assert ids_by_name(store)["c.nsp"] == before
+    assert icon(scanner, "c.nsp") == PNG
+    assert ids_by_name(scanner)["c.nsp"] == before
 
 
 def test_the_files_of_an_offline_disk_keep_their_covers(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    images_only: Callable[[], None],
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add("a.nsp")
     library.add("a.png", PNG)
     scanner.scan()
-    entry = ids_by_name(store)["a.nsp"]
+    entry = ids_by_name(scanner)["a.nsp"]
     away = library.folder.with_name("away")
     os.rename(library.folder, away)
     scanner.scan()
-    assert not ids_by_name(store)
-    assert store.entries.icons.of(entry, catalogd.EVERYTHING) == PNG
+    assert not ids_by_name(scanner)
+    assert scanner.entries.icons.of(entry, EVERYTHING) == PNG
     os.rename(away, library.folder)
     scanner.scan()
-    assert icon(store, "a.nsp") == PNG
+    assert icon(scanner, "a.nsp") == PNG
 
 
 def test_an_unreadable_file_is_forgotten_with_the_scan_that_misses_it(
@@ -2367,7 +2285,6 @@ def test_an_unreadable_file_is_forgotten_with_the_scan_that_misses_it(
 def test_a_cover_that_cannot_be_read_is_logged_and_read_when_it_can(
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -2385,17 +2302,17 @@ def test_a_cover_that_cannot_be_read_is_logged_and_read_when_it_can(
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "open_file", refuse)
         scanner.scan()
-        version = store.entries.version()
+        version = scanner.entries.version()
         for _ in range(2):
             assert not any(scanner.scan())
-        assert store.entries.version() == version
+        assert scanner.entries.version() == version
     why = catalogd.refusal(DENIED)
     assert {*caplog.messages} == {f"{path} is not shown: {why}." for path in images}
     assert len(caplog.messages) == 2
-    assert icon(store, "a.nsp") is icon(store, BASE) is None
+    assert icon(scanner, "a.nsp") is icon(scanner, BASE) is None
     scanner.scan()
-    assert icon(store, "a.nsp") == icon(store, BASE) == PNG
-    assert store.entries.version() > version
+    assert icon(scanner, "a.nsp") == icon(scanner, BASE) == PNG
+    assert scanner.entries.version() > version
 
 
 def test_an_image_that_cannot_be_measured_is_no_cover(library: Library) -> None:
@@ -2407,57 +2324,38 @@ def test_an_image_that_cannot_be_measured_is_no_cover(library: Library) -> None:
 
 
 def test_many_new_files_come_in_batches_and_the_list_changes_seldom(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     for number in range(25):
         library.add(f"{number}.nsp")
     library.add("7.png", PNG)
     scanner.batch = 10
     scanner.scan()
-    assert len(ids_by_name(store)) == 25
-    assert (icon(store, "7.nsp"), store.entries.version()) == (PNG, 1)
+    assert len(ids_by_name(scanner)) == 25
+    assert (icon(scanner, "7.nsp"), scanner.entries.version()) == (PNG, 1)
     library.add("7.png", PNG + b"!")
     scanner.scan()
-    assert icon(store, "7.nsp") == PNG + b"!"
-
-
-def test_a_scan_by_another_process_waits_or_is_refused(
-    store: catalogd.Store, scanner: catalogd.Scanner
-) -> None:
-    with (
-        catalogd.exclusive(store.database.folder, "scan"),
-        pytest.raises(catalogd.Conflict),
-        catalogd.exclusive(store.database.folder, "scan"),
-    ):
-        pass
-    scanner.scan()
+    assert icon(scanner, "7.nsp") == PNG + b"!"
 
 
 def test_a_whole_folder_of_many_files_keeps_its_ids_when_it_is_renamed(
-    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     for number in range(2000):
         library.add(f"old/{number}.nsp")
     scanner.scan()
-    before = ids_by_name(store)
+    before = ids_by_name(scanner)
     os.rename(library.folder / "old", library.folder / "new")
     changes = scanner.scan()
     assert (len(changes.updated), len(changes.added)) == (2000, 0)
-    assert ids_by_name(store) == before
+    assert ids_by_name(scanner) == before
 
 
 # The thread
 
 
-@pytest.fixture
-def running(scanner: catalogd.Scanner) -> Any:
-    scanner.start()
-    yield scanner
-    scanner.stop()
-
-
 def test_a_file_that_stops_growing_is_found_before_the_next_scan(
-    library: Library, store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
+    library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     growing, settle = scanner.disks.growing, scanner.settings.settle
     growing.clock, growing.settle = time.time, 3600  # until both were noticed
@@ -2470,19 +2368,10 @@ def test_a_file_that_stops_growing_is_found_before_the_next_scan(
             grows.write(b"more")
         os.remove(removed)
         growing.settle = settle
-        wait_for(lambda: ids_by_name(store))
+        wait_for(lambda: ids_by_name(scanner))
         wait_for(lambda: not growing.files)
     finally:
         scanner.stop()
-
-
-def test_a_rescan_can_be_asked_for(
-    library: Library, store: catalogd.Store, running: catalogd.Scanner
-) -> None:
-    wait_for(lambda: running.state.finished)
-    library.add("a.nsp")
-    running.rescan()
-    wait_for(lambda: ids_by_name(store))
 
 
 def test_a_scan_that_is_due_comes_by_itself(
@@ -2495,7 +2384,7 @@ def test_a_scan_that_is_due_comes_by_itself(
     try:
         wait_for(lambda: scanner.state.finished)
         library.add("a.nsp")
-        wait_for(lambda: ids_by_name(store))
+        wait_for(lambda: ids_by_name(scanner))
     finally:
         scanner.stop()
 
@@ -2514,7 +2403,6 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
     problem: Exception,
     message: str,
     library: Library,
-    store: catalogd.Store,
     scanner: catalogd.Scanner,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -2525,13 +2413,13 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
         raise problem
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.entries, "add_files", fail)
+        patch.setattr(scanner.entries, "add_files", fail)
         scanner.start()
         wait_for(lambda: message in caplog.messages)
         assert scanner.state.problem == str(problem)
     scanner.rescan()
     try:
-        wait_for(lambda: ids_by_name(store) and not scanner.state.problem)
+        wait_for(lambda: ids_by_name(scanner) and not scanner.state.problem)
     finally:
         scanner.stop()
 
@@ -2606,19 +2494,16 @@ def two(
 
 
 def test_a_folder_that_does_not_answer_stops_no_other(
-    two: Two,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    two: Two, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     scanner, folder = two.scanner, str(two.hanging.folder)
     told = f"{folder} does not answer. Its entries are kept."
     scanner.scan()
-    before = ids_by_name(store)
+    before = ids_by_name(two.scanner)
     hang = two.hang(monkeypatch, os, "scandir")
     two.other.add("c.nsp")
     scanner.scan()
-    assert ids_by_name(store).keys() == {"b.nsp", "c.nsp"}
+    assert ids_by_name(two.scanner).keys() == {"b.nsp", "c.nsp"}
     assert folder not in online(scanner)
     assert scanner.state.problems() == {folder: told}
     two.other.add("d.nsp")
@@ -2628,26 +2513,32 @@ def test_a_folder_that_does_not_answer_stops_no_other(
     two.go_on(hang)
     assert scanner.disks.changed(is_due=False) == [folder]
     scanner.scan(tops=[folder])
-    assert ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp", "d.nsp"}
-    assert ids_by_name(store)["a.nsp"] == before["a.nsp"]
+    assert ids_by_name(two.scanner).keys() == {"a.nsp", "b.nsp", "c.nsp", "d.nsp"}
+    assert ids_by_name(two.scanner)["a.nsp"] == before["a.nsp"]
     assert not scanner.state.problems()
 
 
+@pytest.mark.parametrize("is_told", [False, True])
 def test_folders_that_answer_are_listed_while_another_is_late(
-    two: Two, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+    is_told: bool, two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a disk is that begins to turn: it is not away."""
+    """As a disk is that begins to turn: it is not away. If it never answers, that is
+    told without another scan."""
     monkeypatch.setattr(catalogd, "MAX_DELAY_SECONDS", 0.2)
     hang = two.hang(monkeypatch, os, "scandir")
-    two.scanner.disks.askers[hang.folder].max_silence = 60
+    disk = two.scanner.disks.askers[hang.folder]
+    disk.max_silence = 60
     two.scanner.start()
-    wait_for(lambda: ids_by_name(store).keys() == {"b.nsp"})
+    wait_for(lambda: ids_by_name(two.scanner).keys() == {"b.nsp"})
     two.other.add("c.nsp")
     two.scanner.rescan()
-    wait_for(lambda: ids_by_name(store).keys() == {"b.nsp", "c.nsp"})
+    wait_for(lambda: ids_by_name(two.scanner).keys() == {"b.nsp", "c.nsp"})
     assert two.scanner.state.folders[hang.folder]["state"] == "unread"
+    if is_told:
+        disk.max_silence = 0
+        wait_for(lambda: hang.folder in two.scanner.state.problems())
     hang.over.set()
-    wait_for(lambda: ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp"})
+    wait_for(lambda: ids_by_name(two.scanner).keys() == {"a.nsp", "b.nsp", "c.nsp"})
     assert not two.scanner.state.problems()
     assert two.scanner.stop(60)
 
@@ -2681,33 +2572,16 @@ def test_a_disk_that_answers_before_its_next_caller_waits_answers_again() -> Non
     assert disk.answers_again()
 
 
-def test_a_folder_that_never_answers_is_told_without_another_scan(
-    two: Two, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalogd, "MAX_DELAY_SECONDS", 0.2)
-    hang = two.hang(monkeypatch, os, "scandir")
-    disk = two.scanner.disks.askers[hang.folder]
-    disk.max_silence = 60
-    two.scanner.start()
-    wait_for(lambda: ids_by_name(store).keys() == {"b.nsp"})
-    disk.max_silence = 0
-    wait_for(lambda: hang.folder in two.scanner.state.problems())
-    hang.over.set()
-    wait_for(lambda: ids_by_name(store).keys() == {"a.nsp", "b.nsp"})
-    assert not two.scanner.state.problems()
-    assert two.scanner.stop(60)
-
-
 def test_a_file_that_does_not_answer_waits(
-    two: Two, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+    two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hang = two.hang(monkeypatch, catalogd, "open_file")
     two.scanner.scan()
-    assert ids_by_name(store).keys() == {"b.nsp"}
+    assert ids_by_name(two.scanner).keys() == {"b.nsp"}
     assert str(two.hanging.folder) in two.scanner.state.problems()
     two.go_on(hang)
     two.scanner.scan()
-    assert ids_by_name(store).keys() == {"a.nsp", "b.nsp"}
+    assert ids_by_name(two.scanner).keys() == {"a.nsp", "b.nsp"}
 
 
 def test_a_growing_file_that_does_not_answer_waits(
@@ -2753,49 +2627,49 @@ def newer(
     return catalogd.Scanner(store, scanner.settings)
 
 
-def with_newer_fact(store: catalogd.Store) -> set[str]:
-    entries = json.loads(store.entries.list_json(catalogd.EVERYTHING))
+def with_newer_fact(scanner: catalogd.Scanner) -> set[str]:
+    entries = listed(scanner)
     return {entry["name"] for entry in entries if "newer" in entry["metadata"]}
 
 
 def test_files_that_are_known_are_read_again_by_a_newer_reader(
-    newer: catalogd.Scanner, store: catalogd.Store
+    newer: catalogd.Scanner,
 ) -> None:
-    ids = ids_by_name(store)
-    store.entries.edit(ids["3.nsp"], {"description": "mine"})
+    ids = ids_by_name(newer)
+    newer.entries.edit(ids["3.nsp"], {"description": "mine"})
     newer.scan()
     assert (newer.state.result, newer.state.read) == ("5 updated", 5)
-    assert with_newer_fact(store) == {"0", "1", "2", "3", "4"}
-    edited = store.entries.get(ids["3.nsp"], catalogd.EVERYTHING)
+    assert with_newer_fact(newer) == {"0", "1", "2", "3", "4"}
+    edited = newer.entries.get(ids["3.nsp"], EVERYTHING)
     assert edited["metadata"]["description"] == "mine"
-    version = store.entries.version()
+    version = newer.entries.version()
     newer.scan()
     assert (newer.state.result, newer.state.read) == ("nothing changed", 0)
-    assert store.entries.version() == version
+    assert newer.entries.version() == version
 
 
 def test_reading_again_goes_on_where_it_was_stopped(
-    newer: catalogd.Scanner, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+    newer: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apply = store.entries.apply
+    apply = newer.entries.apply
 
     def stop(changes: catalogd.Changes) -> None:
         apply(changes)
         newer._stopping = True
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.entries, "apply", stop)
+        patch.setattr(newer.entries, "apply", stop)
         with pytest.raises(catalogd.Stopped):
             newer.scan()
-    assert len(with_newer_fact(store)) == 2
-    again = catalogd.Scanner(store, newer.settings)
+    assert len(with_newer_fact(newer)) == 2
+    again = catalogd.Scanner(newer.store, newer.settings)
     again.scan()
     assert again.state.read == 3
-    assert len(with_newer_fact(store)) == 5
+    assert len(with_newer_fact(newer)) == 5
 
 
 def test_a_file_that_cannot_be_read_again_holds_up_no_other(
-    newer: catalogd.Scanner, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+    newer: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = catalogd.open_file
 
@@ -2807,9 +2681,9 @@ def test_a_file_that_cannot_be_read_again_holds_up_no_other(
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "open_file", broken)
         newer.scan()
-    assert with_newer_fact(store) == {"0", "2", "3", "4"}
+    assert with_newer_fact(newer) == {"0", "2", "3", "4"}
     newer.scan()
-    assert len(with_newer_fact(store)) == 5
+    assert len(with_newer_fact(newer)) == 5
 
 
 def test_a_scan_stops_when_it_is_told_to(
