@@ -224,18 +224,15 @@ def test_a_key_file_without_a_key_is_refused(
         send_to_switch.read_key(settings)
 
 
-def test_the_key_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SEND_TO_SWITCH_KEY", "catalogd_key")
-    settings = send_to_switch.Settings(key_file="/none")
-    assert send_to_switch.read_key(settings) == "catalogd_key"
-
-
-def test_a_wrong_key_in_the_environment_is_refused(
+def test_the_key_may_be_in_the_environment_but_must_be_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    settings = send_to_switch.Settings(key_file="/none")
+    monkeypatch.setenv("SEND_TO_SWITCH_KEY", "catalogd_key")
+    assert send_to_switch.read_key(settings) == "catalogd_key"
     monkeypatch.setenv("SEND_TO_SWITCH_KEY", "two words")
     with pytest.raises(send_to_switch.Problem, match="SEND_TO_SWITCH_KEY"):
-        send_to_switch.read_key(send_to_switch.Settings())
+        send_to_switch.read_key(settings)
 
 
 # State
@@ -411,9 +408,14 @@ def test_no_answer_to_the_call_for_the_queue_ends_the_client(
             b" HTTPS server.",
             "Use https://127.0.0.1",
         ),
+        (
+            "http",
+            b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"succ',
+            "be reached: Inc",
+        ),
     ],
 )
-def test_a_wrong_scheme_is_named_at_once(
+def test_an_answer_that_is_none_is_that_of_a_server_that_is_offline_or_named(
     scheme: str, answer: bytes, advice: str
 ) -> None:
     def serve() -> None:
@@ -487,34 +489,23 @@ def test_a_link_is_followed_without_the_key(
     assert far.requests[0][0] == "/Far%20away.nsp?x=1"
 
 
-def test_a_link_of_unknown_size_is_read_to_its_end(
-    home: Home, card: pathlib.Path, origin: Callable[..., Origin]
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_link_of_unknown_size_is_read_to_its_end_or_fails(
+    home: Home, card: pathlib.Path, origin: Callable[..., Origin], is_whole: bool
 ) -> None:
     def chunks(request: Request) -> None:
         request.send_response(200)
         request.send_header("Transfer-Encoding", "chunked")
         request.end_headers()
-        request.wfile.write(b"4\r\nfour\r\n0\r\n\r\n")
+        end = b"0\r\n\r\n" if is_whole else b"ff\r\n"
+        request.wfile.write(b"4\r\nfour\r\n" + end)
+        request.close_connection = not is_whole
 
-    home.queue_link(f"{origin(chunks).url}/x.nsp")
+    item = home.queue_link(f"{origin(chunks).url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
-    assert (card / "Far.nsp").read_bytes() == b"four"
-
-
-def test_a_link_of_unknown_size_that_is_interrupted_fails(
-    home: Home, card: pathlib.Path, origin: Callable[..., Origin]
-) -> None:
-    def broken(request: Request) -> None:
-        request.send_response(200)
-        request.send_header("Transfer-Encoding", "chunked")
-        request.end_headers()
-        request.wfile.write(b"4\r\nfour\r\nff\r\n")
-        request.close_connection = True
-
-    item = home.queue_link(f"{origin(broken).url}/x.nsp")
-    home.sender(f"folder:{card}").send_next()
-    assert "was interrupted" in home.item(item)["error"]
-    assert os.listdir(card) == []
+    found = {path.name: path.read_bytes() for path in card.iterdir()}
+    assert found == ({"Far.nsp": b"four"} if is_whole else {})
+    assert ("was interrupted" in home.item(item)["error"]) is not is_whole
 
 
 def ranged(request: Request, upto: int | None = None, **headers: str) -> None:
@@ -649,6 +640,17 @@ def test_a_link_that_redirects_to_nowhere_fails(
     assert "redirect" in home.item(item)["error"]
 
 
+def fetch_from(url: str, sender: send_to_switch.Sender) -> None:
+    """Let a client fetch files from another address."""
+    given = sender.target.send
+
+    def send(download: send_to_switch.Download, state: send_to_switch.State) -> None:
+        download.url = f"{url}/file"
+        given(download, state)
+
+    sender.target.send = send  # type: ignore[method-assign]
+
+
 def test_a_server_that_is_down_behind_its_proxy_is_waited_for(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
@@ -663,13 +665,8 @@ def test_a_server_that_is_down_behind_its_proxy_is_waited_for(
     sender = home.sender(f"folder:{card}")
     down = [502] * 2 * send_to_switch.MAX_STALLS
     statuses, proxy = iter(down), origin(answer)
-    answers, given = list[int](), sender.target.send
-
-    def send(download: send_to_switch.Download, state: send_to_switch.State) -> None:
-        download.url = f"{proxy.url}/file"
-        given(download, state)
-
-    sender.target.send = send  # type: ignore[method-assign]
+    answers = list[int]()
+    fetch_from(proxy.url, sender)
     sender.send_next()
     assert answers == [*down, 200, 200]
     assert home.item(item)["status"] == "completed"
@@ -680,13 +677,7 @@ def test_a_file_that_a_proxy_waits_for_in_vain_holds_up_no_others(
 ) -> None:
     item, proxy = home.queue("game.nsp", GAME), origin(lambda call: call.reply(504))
     sender = home.sender(f"folder:{card}")
-    given = sender.target.send
-
-    def send(download: send_to_switch.Download, state: send_to_switch.State) -> None:
-        download.url = f"{proxy.url}/file"
-        given(download, state)
-
-    sender.target.send = send  # type: ignore[method-assign]
+    fetch_from(proxy.url, sender)
     sender.send_next()
     assert "status 504. Gave up after" in home.item(item)["error"]
 
@@ -698,39 +689,25 @@ def test_a_queue_may_be_long(origin: Callable[..., Origin]) -> None:
         assert len(server.queue("me")) == 10_000
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("trouble", ["refuses", "is away", "refuses the rest"])
 def test_a_link_whose_host_is_offline_fails_in_the_end(
     home: Home,
     card: pathlib.Path,
     origin: Callable[..., Origin],
     monkeypatch: pytest.MonkeyPatch,
-    is_there: bool,
+    trouble: str,
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "MAX_STALLS", 3)
-    far = origin(lambda request: request.reply(503))
-    url = far.url
-    if not is_there:
-        url = f"http://127.0.0.1:{free_port()}"
-    item = home.queue_link(f"{url}/x.nsp")
-    home.sender(f"folder:{card}").send_next()
-    assert "Gave up after 3 attempts." in home.item(item)["error"]
-
-
-def test_a_link_whose_host_fails_in_mid_transfer_fails_in_the_end(
-    home: Home,
-    card: pathlib.Path,
-    origin: Callable[..., Origin],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(send_to_switch, "MAX_STALLS", 3)
-
     def answer(request: Request) -> None:
-        if request.headers.get("If-Range"):
+        if trouble == "refuses" or request.headers.get("If-Range"):
             request.reply(503)
         else:
             ranged(request, 1_000_000, ETag='"x"')
 
-    item = home.queue_link(f"{origin(answer).url}/x.nsp")
+    monkeypatch.setattr(send_to_switch, "MAX_STALLS", 3)
+    url = origin(answer).url
+    if trouble == "is away":
+        url = f"http://127.0.0.1:{free_port()}"
+    item = home.queue_link(f"{url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert "Gave up after 3 attempts." in home.item(item)["error"]
     assert os.listdir(card) == []
@@ -1012,19 +989,6 @@ def wait_to_be_cancelled(progress: send_to_switch.Progress) -> None:
         progress.sleep(0.01)
 
 
-def test_a_cancelled_item_is_stopped(home: Home) -> None:
-    def cancel(progress: send_to_switch.Progress) -> None:
-        home.store.queue.cancel(home.anna, item)
-        wait_to_be_cancelled(progress)
-
-    item = home.queue("game.nsp", GAME)
-    sender = home.sender("folder:/tmp", target=Scripted(cancel))
-    sender.send_next()
-    assert home.item(item)["status"] == "cancelled"
-    assert not home.store.queue.progress.times()  # the server knows that it stopped
-    assert sender.reports.failures == 0
-
-
 def test_a_cancelled_item_stops_also_while_the_console_is_stuck(
     home: Home, card: pathlib.Path
 ) -> None:
@@ -1159,24 +1123,6 @@ def test_two_clients_at_once_send_each_item_once(
     names = sorted(name for card in cards for name in os.listdir(card))
     assert names == sorted(f"{number}.nsp" for number in range(12))
     assert {home.item(item)["status"] for item in items} == {"completed"}
-
-
-def test_an_answer_that_is_cut_is_that_of_a_server_that_is_offline() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        server = send_to_switch.Server(f"http://127.0.0.1:{port}")
-
-        def answer() -> None:
-            call, _ = listening.accept()
-            with call:
-                call.recv(65536)
-                call.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"succ')
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with contextlib.closing(server), pytest.raises(send_to_switch.ServerOffline):
-            server.call("GET", "/api/send-queue")
-        thread.join()
 
 
 def test_a_server_that_restarts_in_mid_transfer_is_waited_for(
@@ -1381,18 +1327,15 @@ def run(home: Home, tmp_path: pathlib.Path, card: pathlib.Path) -> Callable[...,
     return run
 
 
-def test_once_sends_everything_and_ends_with_0(
+def test_once_sends_everything_and_ends_with_0_or_1_if_an_item_failed(
     home: Home, card: pathlib.Path, run: Callable[..., int]
 ) -> None:
     home.queue("a.nsp", GAME)
     assert run("--once") == 0
-    assert os.listdir(card) == ["a.nsp"]
-
-
-def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) -> None:
-    home.queue("a.nsp")
-    os.unlink(home.library.folder / "a.nsp")
+    home.queue("b.nsp")
+    os.unlink(home.library.folder / "b.nsp")
     assert run("--once") == 1
+    assert os.listdir(card) == ["a.nsp"]
 
 
 @pytest.mark.parametrize(
@@ -1533,22 +1476,16 @@ def test_login_saves_all_settings_and_a_key_that_only_its_owner_reads(
     assert os.listdir(card) == ["a.nsp"]
 
 
-def test_login_with_a_wrong_password_is_a_problem(
+def test_login_with_a_wrong_password_or_that_cannot_write_is_a_problem(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    passwords = iter(["wrong", PASSWORD])
     monkeypatch.setattr("builtins.input", lambda prompt: "anna")
-    monkeypatch.setattr("getpass.getpass", lambda prompt: "wrong")
-    assert send_to_switch.main(["login", "--server", home.address]) == 1
+    monkeypatch.setattr("getpass.getpass", lambda prompt: next(passwords))
+    words = ["login", "--server", home.address]
+    assert send_to_switch.main(words) == 1
     assert "The name or the password is wrong." in capsys.readouterr().err
-
-
-def test_login_that_cannot_write_is_a_problem(
-    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("builtins.input", lambda prompt: "anna")
-    monkeypatch.setattr("getpass.getpass", lambda prompt: PASSWORD)
-    words = ["login", "--server", home.address, "--key-file", "/dev/null/key"]
-    assert send_to_switch.main(words) == 2
+    assert send_to_switch.main([*words, "--key-file", "/dev/null/key"]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
 
@@ -1618,7 +1555,7 @@ def test_without_a_target_pairing_asks_for_one(
     assert " --to TARGET'." in capsys.readouterr().out
 
 
-def test_a_wrong_pairing_code_is_a_problem(
+def test_a_wrong_pairing_code_or_name_is_a_problem(
     pairing: Pairing, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert send_to_switch.main(["pair", pairing.url, "111111"]) == 1
@@ -1627,11 +1564,6 @@ def test_a_wrong_pairing_code_is_a_problem(
     for code in ("abc", "12345", "1234567"):
         assert send_to_switch.main(["pair", pairing.url, code]) == 2
         assert "A pairing code has six digits" in capsys.readouterr().err
-
-
-def test_a_name_that_another_device_has_is_a_problem(
-    pairing: Pairing, capsys: pytest.CaptureFixture[str]
-) -> None:
     words = ["pair", pairing.url, "482915", "--name", "Den"]
     assert send_to_switch.main(words) != 0
     assert capsys.readouterr().err.endswith("There is a device named Den already.\n")
@@ -1646,19 +1578,14 @@ def test_a_server_without_pairing_is_named(
     assert "Upgrade catalogd, or use '" in err and "login'" in err
 
 
-def test_a_wrong_target_uses_no_pairing_code_up(pairing: Pairing) -> None:
-    words = ["pair", pairing.url, "482915", "--to", "/media/card"]
-    assert send_to_switch.main(words) == 2
-    assert pairing.bodies == []
-
-
-def test_a_key_that_cannot_be_kept_uses_no_pairing_code_up(
+def test_a_wrong_target_or_a_key_that_cannot_be_kept_uses_no_pairing_code_up(
     pairing: Pairing, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = tmp_path / "keys" / "key"
     words = ["pair", pairing.url, "482915", "--to", "lan://h", "--key-file", str(key)]
     assert send_to_switch.main([*words[:-1], "/dev/null/key"]) == 2
     assert send_to_switch.main([*words, "--config", "/dev/null/x.ini"]) == 2
+    assert send_to_switch.main([*words, "--to", "/media/card"]) == 2
     assert pairing.bodies == []
     assert capsys.readouterr().err.count("cannot be written") == 2
     assert send_to_switch.main(words) == 0
@@ -1799,10 +1726,13 @@ def test_messages_call_the_program_as_it_was_called(
     assert shown in str(caught.value)
 
 
-def test_the_help_has_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_has_the_defaults_and_the_exit_codes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit):
         send_to_switch.main(["--help"])
     text = re.sub(r"\s+", "", capsys.readouterr().out)
+    assert "3thekeyisrefused" in text
     for name in ("send-to-switch.ini", "key"):
         assert f"(default:{send_to_switch.config_path(name)})" in text
     assert f"(default:{send_to_switch.own_folder('state')})" in text
@@ -1860,12 +1790,6 @@ def test_the_docstring_lists_the_sections_in_order() -> None:
 
 def test_both_programs_have_one_version() -> None:
     assert send_to_switch.__version__ == catalogd.__version__
-
-
-def test_the_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        send_to_switch.main(["--help"])
-    assert "3 the key is refused" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_stream_of_another_kind_is_left_as_it_is(

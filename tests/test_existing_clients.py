@@ -99,13 +99,6 @@ def client(
     return Client(serve(service))
 
 
-def test_the_queue_item_has_what_a_client_needs(client: Client) -> None:
-    item = client.first()
-    assert item["entry_name"] == "Café & more [0100AAAABBBB0000][v0].nsp"
-    assert item["entry_source"].startswith(client.base_url)
-    assert item["entry_size"] == len(GAME)
-
-
 def test_a_transfer_over_ftp_is_a_head_and_one_get(
     client: Client, store: catalogd.Store, clock: Clock
 ) -> None:
@@ -200,48 +193,6 @@ def test_a_link_does_not_get_the_key_of_a_client(
     assert item["entry_source"].startswith(f"{client.base_url}/api/download/")
     status, headers, _ = client.ask("HEAD", item["entry_source"])
     assert (status, headers["Location"]) == (302, far)
-
-
-def test_cancelling_stops_the_client_which_then_reports_failed(
-    client: Client, store: catalogd.Store
-) -> None:
-    item = client.claim()
-    store.queue.cancel(store.accounts.id_of("anna"), item["queue_item_id"])
-    status, answer = client.report(item, progress_percent=10)
-    assert (status, answer["success"]) == (409, False)
-    assert answer["error"] == "conflict"
-    status, _ = client.report(item, status="failed", error_message="stopped")
-    assert status == 200
-
-
-def test_a_client_that_failed_may_try_the_item_again(client: Client) -> None:
-    item = client.claim()
-    assert client.report(item, status="failed", error_message="usb")[0] == 200
-    again = {"progress_percent": 0, "bytes_transferred": 0}
-    assert client.report(item, status="processing", **again)[0] == 200
-    assert client.report(item, status="completed")[0] == 200
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"progress_percent": "half"}, {"progress_percent": 101}, {"status": "paused"}],
-)
-def test_only_a_bad_key_is_a_401_since_that_makes_a_client_forget_its_key(
-    client: Client, fields: dict[str, Any]
-) -> None:
-    item = client.claim()
-    assert client.report(item, **fields)[0] == 400
-    client.key += "x"
-    assert client.report(item, progress_percent=1)[0] == 401
-
-
-def test_the_facts_of_an_entry_are_served(client: Client) -> None:
-    item = client.first()
-    address = f"{client.base_url}/api/entries/{item['entry_id']}/info"
-    status, _, body = client.ask("GET", address)
-    answer = json.loads(body)
-    assert (status, answer["success"]) == (200, True)
-    assert answer["entry"]["size"] == len(GAME)
 
 
 class Documented:
