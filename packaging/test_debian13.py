@@ -17,7 +17,7 @@ from conftest import TOP, Service, call, entries, need, run, session, wait_for
 PACKAGES = "python3,python3-bottle,python3-waitress,python3-platformdirs"
 TESTED = ["pytest", "pytest-xdist", "webtest", "pyftpdlib", "hypothesis", "jsonschema"]
 TEST_PACKAGES = ",".join([PACKAGES, *map("python3-{}".format, TESTED)])
-UNIT_TESTS = ("client", "replies", "targets", "server", "store")
+UNIT_TESTS = ("client", "targets", "server", "store")
 
 DEBIAN_13 = ["--include", PACKAGES, "trixie"]
 DEBIAN_12_OF_32_BITS = ["--arch=i386", "--include", PACKAGES, "bookworm"]

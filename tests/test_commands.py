@@ -37,6 +37,7 @@ import webtest
 import catalogd
 import send_to_switch
 from conftest import PASSWORD, Library, free_port, refuse, wait_for
+from test_client import Terminal
 
 PROGRAM = catalogd.__file__
 HERE = os.path.dirname(PROGRAM)
@@ -185,6 +186,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ("user add", "the following arguments are required: NAME."),
         ("scan more", "unrecognized arguments: more. See 'catalogd scan --help'."),
         ("serve --port x", "argument --port: 'x' is not a whole number."),
+        ("serve --por 80", "unrecognized arguments: --por"),
         ("serve --port 65536", "argument --port: '65536' is not from 0 to 65535."),
     ],
 )
@@ -196,10 +198,6 @@ def test_a_key_in_a_wrong_command_is_not_printed(refused: Run) -> None:
     key = catalogd.new_key()
     printed = refused("scan", "--key", key)
     assert "--key catalogd_..." in printed and key not in printed
-
-
-def test_options_have_no_abbreviations(refused: Run) -> None:
-    assert refused("serve", "--por", "80").startswith("unrecognized arguments: --por")
 
 
 @pytest.mark.parametrize("path", ["", "user", "key"])
@@ -846,7 +844,7 @@ def ini_for(tmp_path: pathlib.Path, *folders: str) -> list[str]:
     return ["--config", str(path)]
 
 
-def test_a_scan_prints_what_changed(
+def test_a_scan_prints_what_changed_and_what_is_still_being_copied(
     run: Run, library: Library, tmp_path: pathlib.Path
 ) -> None:
     config = ini_for(tmp_path, str(library.folder))
@@ -856,22 +854,11 @@ def test_a_scan_prints_what_changed(
     os.unlink(library.folder / "a.nsp")
     assert run("scan", *config) == "1 gone.\n"
     assert run("scan", *config) == "nothing changed.\n"
-
-
-def test_a_scan_tells_of_files_that_are_still_being_copied(
-    run: Run, library: Library, tmp_path: pathlib.Path
-) -> None:
-    config = ini_for(tmp_path, str(library.folder))
-    library.add("a.nsp")
-    library.add("b.nsp", mtime=time.time() + 3600)
+    library.add("c.nsp")
+    library.add("d.nsp", mtime=time.time() + 3600)
     assert run("scan", *config) == "1 added, 1 still being copied.\n"
-    library.add("c.nsp", mtime=time.time() + 3600)
+    library.add("e.nsp", mtime=time.time() + 3600)
     assert run("scan", *config) == "2 still being copied.\n"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -927,43 +914,6 @@ def test_the_line_is_cleared_when_a_scan_fails(
     config = ini_for(tmp_path, str(library.folder))
     assert refused("scan", *config) == "The database is busy."
     assert len(ended) == 1
-
-
-# Verify
-
-
-def test_files_are_verified(
-    run: Run, library: Library, tmp_path: pathlib.Path, data: pathlib.Path
-) -> None:
-    path = library.add("a.nsp", b"content")
-    run("scan", *ini_for(tmp_path, str(library.folder)))
-    with opened(data) as store:
-        (known,) = store.entries.files()
-    row = f"  {known.id}  {path}\n"
-    assert run("verify") == f"new       {row}1 new.\n"
-    assert run("verify", known.id) == f"ok        {row}1 ok.\n"
-    library.add("a.nsp", b"longer content")
-    assert run("verify") == f"changed   {row}1 changed.\n"
-    os.unlink(path)
-    assert run("verify") == f"unreadable{row}1 unreadable.\n"
-
-
-def test_a_file_with_new_content_and_its_old_time_is_damaged(
-    run: Run,
-    library: Library,
-    tmp_path: pathlib.Path,
-    data: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    library.add("a\x1b.nsp", b"content")
-    run("scan", *ini_for(tmp_path, str(library.folder)))
-    run("verify")
-    library.add("a\x1b.nsp", b"c0ntent")
-    assert catalogd.main(["verify"]) == 2
-    out, err = capsys.readouterr()
-    assert re.fullmatch(r"damaged     \w+  .*/a\\x1b\.nsp\n1 damaged\.\n", out)
-    message = "The content of files changed, but not their size and time."
-    assert err == f"catalogd: {message}\n"
 
 
 # Serve
@@ -1130,28 +1080,21 @@ def test_a_new_data_folder_in_a_library_folder_is_refused(
     assert f"{message} Move it" in caplog.text
 
 
-def test_serve_advises_a_folder_of_one_s_own_where_it_may_not_write(
+def test_serve_advises_a_folder_of_one_s_own_where_none_can_be_or_it_may_not_write(
     refused: Run,
     library: Library,
     data: pathlib.Path,
+    tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    path, advice = tmp_path / "file", " Choose a folder of yours with --data-dir."
+    path.touch()
+    told = refused("serve", str(library.folder), "--data-dir", f"{path}/data")
+    assert told == f"{path}/data: cannot be used: Not a directory.{advice}"
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     told = refused("serve", str(library.folder))
     assert told.startswith(f"{data}: cannot be used: Permission denied")
-    assert told.endswith(" Choose a folder of yours with --data-dir.")
-
-
-def test_serve_advises_another_folder_where_none_can_be(
-    refused: Run, library: Library, tmp_path: pathlib.Path
-) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    told = refused("serve", str(library.folder), "--data-dir", f"{path}/data")
-    assert told == (
-        f"{path}/data: cannot be used: Not a directory."
-        " Choose a folder of yours with --data-dir."
-    )
+    assert told.endswith(advice)
 
 
 def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:
@@ -1488,16 +1431,6 @@ def test_a_signal_while_it_starts_ends_it(
         pass
 
 
-def test_with_an_account_no_setup_link_is_printed(
-    service: catalogd.Web,
-    scanner: catalogd.Scanner,
-    key: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    catalogd.greet(Ending(0), scanner, service)
-    assert "#setup=" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("host", "own", "hosts"),
     [
@@ -1775,14 +1708,16 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
 
 
-def test_in_the_journal_nobody_is_told_of_ctrl_c(
+def test_in_the_journal_nobody_is_told_of_ctrl_c_and_with_an_account_of_no_setup(
     journal: None,
     service: catalogd.Web,
     scanner: catalogd.Scanner,
+    key: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     catalogd.greet(Ending(0), scanner, service)
-    assert "Stop with Ctrl-C." not in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Stop with Ctrl-C." not in printed and "#setup=" not in printed
 
 
 def test_ctrl_c_leaves_the_prompt_a_line_of_its_own(

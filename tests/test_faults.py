@@ -1,4 +1,4 @@
-"""Files that change under a transfer, clients that misbehave, a server that stops."""
+"""Files that change under a transfer, and clients that misbehave."""
 
 import concurrent.futures
 import contextlib
@@ -8,12 +8,8 @@ import hashlib
 import http.client
 import itertools
 import os
-import pathlib
-import re
-import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -591,84 +587,3 @@ def test_many_downloads_that_stand_still_hold_up_nobody(
             stack.enter_context(Download(games, path))
         assert_polls_are_answered(games)
         assert_no_spin()
-
-
-# The server
-
-
-class Service:
-    """catalogd in a process of its own."""
-
-    def __init__(self, folder: pathlib.Path, data: pathlib.Path) -> None:
-        command = [sys.executable, catalogd.__file__, "serve", str(folder)]
-        where = ["--data-dir", str(data), "--host", "127.0.0.1", "--port", "0"]
-        self.process = subprocess.Popen(
-            [*command, *where],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "CATALOGD_CONFIG": ""},
-        )
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)/", line):
-                self.port = int(found[1])
-                break
-
-    def stop(self) -> tuple[int, str]:
-        """Return the exit code, and what was said on standard error."""
-        self.process.send_signal(signal.SIGTERM)
-        errors = self.process.communicate(timeout=60)[1]
-        return self.process.returncode, errors
-
-
-@pytest.fixture
-def start(tmp_path: pathlib.Path) -> Iterator[Callable[[], Service]]:
-    """Starts catalogd over the library and its own data folder."""
-    started: list[Service] = []
-
-    def start() -> Service:
-        started.append(Service(tmp_path / "library", tmp_path / "own"))
-        return started[-1]
-
-    yield start
-    for service in started:
-        service.process.kill()
-        service.process.communicate()
-
-
-@contextlib.contextmanager
-def ask(
-    service: Service, key: str, path: str, **headers: str
-) -> Iterator[http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request("GET", path, headers={"Authorization": f"Bearer {key}", **given})
-    with contextlib.closing(connection), connection.getresponse() as answer:
-        yield answer
-
-
-def test_a_server_that_is_told_to_stop_does_so_and_clients_resume(
-    games: Games, large: bytes, start: Callable[[], Service], tmp_path: pathlib.Path
-) -> None:
-    games.library.add("a.nsp", large)
-    key = catalogd.new_key()
-    with contextlib.closing(catalogd.Store(str(tmp_path / "own"))) as store:
-        account = store.accounts.add("otto", "x")
-        store.accounts.add_key(account, "switch", catalogd.hash_token(key))
-        catalogd.Scanner(store, games.scanner.settings).scan()
-        path = f"/api/download/{next(iter(store.entries.files())).id}"
-    service = start()
-    with ask(service, key, path) as answer:
-        etag = answer.headers["ETag"]
-        body = answer.read(1_000_000)
-        code, errors = service.stop()  # which does not wait for the client
-        with contextlib.suppress(ConnectionResetError, http.client.IncompleteRead):
-            while part := answer.read1(1024 * 1024):
-                body += part
-    assert (code, "Traceback" in errors) == (0, False), errors
-    assert len(body) < LARGE
-    again = {"Range": f"bytes={len(body)}-", "If_Range": etag}
-    with ask(start(), key, path, **again) as answer:
-        assert answer.status == 206
-        assert body + answer.read() == large

@@ -1,13 +1,16 @@
-"""What the server itself sends to consoles, while the server, its clients and the
-consoles are killed, or hang."""
+"""What becomes of calls, of transfers, and of what the server itself sends to consoles,
+while the server, its clients and the consoles are killed, or hang."""
 
+import concurrent.futures
 import contextlib
+import filecmp
 import functools
 import http.client
 import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +24,8 @@ import pytest
 
 import catalogd
 import ftpsrv
-from conftest import Library, free_port, short_and_long, wait_for
+import send_to_switch
+from conftest import Library, free_port, short_and_long, wait_for, wait_until_quiet
 from consoles import Installer, Remote
 from example import by_age
 
@@ -30,6 +34,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 ROOT = os.path.dirname(catalogd.__file__)
 PATIENCE = 60.0  # seconds for what is left when nothing is killed any more
 FILES = 12
+CALLERS = 100  # at once
+MAX_PAUSES = 500  # of a third of a second each, until all has arrived
 CLIENT = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -206,7 +212,7 @@ class Serving:
         fields = {"name": name, "target": target}
         return self.store.devices.add(self.account, fields)
 
-    def send(self, names: list[str], device: str) -> dict[str, bytes]:
+    def send(self, names: list[str], device: str | None = None) -> dict[str, bytes]:
         """Queue files, and return their contents by name."""
         for name in names:
             self.store.queue.send(self.account, self.ids[name], device)
@@ -328,3 +334,153 @@ def test_a_console_that_hangs_holds_up_nothing_and_goes_on_at_its_byte(
         hung.check(contents)
         assert size < len(contents["0000.nsp"])
         assert hung.commands().count("STOR") == hung.commands().count("APPE") == 1
+
+
+# A client of somebody's own, and calls
+
+
+class OwnClient:
+    """A client on another computer, which sends to a card."""
+
+    def __init__(self, url: str, folder: pathlib.Path, key: str) -> None:
+        self.card, self.log = folder / "card", folder / "client.log"
+        self.card.mkdir()
+        (folder / "key").write_text(key)
+        words = ["--once", "--server", url, "--key-file", str(folder / "key")]
+        words += ["--to", f"folder:{self.card}", "--state", str(folder / "state")]
+        self.command = [sys.executable, send_to_switch.__file__, *words]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=subprocess.DEVNULL
+            )
+
+    def has_ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def arrived(self) -> dict[str, int]:
+        """The inode of each file on the card that has its name."""
+        rows = [row for row in os.scandir(self.card) if not row.name.endswith(".part")]
+        return {row.name: row.inode() for row in rows}
+
+    def close(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+@short_and_long(count=(30, 1000), kills=(10, 300))
+def test_each_file_arrives_on_a_card_once_and_whole_whatever_is_killed(
+    serving: Serving,
+    scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    key: str,
+    count: int,
+    kills: int,
+) -> None:
+    """:param kills: of the client, and now and then of the server."""
+    serving.add(scanner, count)
+    for name in sorted(serving.ids):
+        serving.send([name])
+    serving.start()
+    seen: dict[str, int] = {}
+    pauses = 0
+    with contextlib.closing(OwnClient(serving.url, tmp_path, key)) as client:
+        while kills or len(seen) < count or not client.has_ended():
+            pauses += 1
+            assert pauses < MAX_PAUSES + 5 * count, f"{len(seen)} of {count} arrived"
+            if client.has_ended():
+                client.start()
+            time.sleep(random.uniform(0.15, 0.5))
+            if kills:
+                kills -= 1
+                client.close()
+                if random.random() < 0.3:
+                    serving.restart()
+            for name, inode in client.arrived().items():
+                assert seen.setdefault(name, inode) == inode, f"{name} came twice"
+    names = sorted(os.listdir(serving.library.folder))
+    assert sorted(os.listdir(client.card)) == names  # and no unfinished ones
+    for name in names:
+        path = client.card / name
+        assert filecmp.cmp(path, serving.library.folder / name, shallow=False)
+    said = client.log.read_text().splitlines()
+    done = [line.partition(":")[0] for line in said if ": sent, " in line]
+    assert len(done) == len({*done})
+    assert {*serving.statuses().values()} == {"completed"}
+
+
+@pytest.mark.slow
+@short_and_long(polls=(30, 6000))
+def test_a_service_that_only_answers_polls_writes_nothing(
+    serving: Serving, scanner: catalogd.Scanner, key: str, polls: int
+) -> None:
+    """An SD card lives longer without."""
+
+    def call(path: str) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {key}"}
+        request = urllib.request.Request(f"{serving.url}{path}", headers=headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return dict(json.load(answer))
+
+    def written() -> int:
+        counters = pathlib.Path(f"/proc/{serving.process.pid}/io").read_text()
+        return int(re.findall(r"write_bytes: (\d+)", counters)[0])
+
+    serving.add(scanner, 20)
+    for name in serving.ids:
+        serving.send([name])
+    serving.start()
+    wait_for(lambda: catalogd.answers(f"{serving.url}/", 1))
+    wait_for(lambda: call("/api/status")["scan"]["finished"])
+    call("/api/send-queue")  # the first makes the key a device's
+    wait_until_quiet(written)
+    before = written()
+    for _ in range(polls):
+        call("/api/send-queue")
+        time.sleep(0.1)
+    assert written() == before
+
+
+def test_a_killed_server_has_lost_nothing_that_it_acknowledged(
+    serving: Serving, scanner: catalogd.Scanner, key: str
+) -> None:
+    def send(entry: str) -> None:
+        """:raises OSError: the server was killed."""
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        body = json.dumps({"entry_id": entry}).encode()
+        url = f"{serving.url}/api/send-to-switch"
+        request = urllib.request.Request(url, body, headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            assert json.load(answer)["success"]
+
+    def send_until_it_dies() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            for entry in waiting:
+                send(entry)
+                acknowledged.append(entry)
+                if len(acknowledged) >= CALLERS:  # two may come at once
+                    serving.process.send_signal(signal.SIGKILL)
+
+    for number in range(20 * CALLERS):  # more than it lives to queue
+        serving.library.add(f"{number}.nsp")
+    serving.add(scanner, 0)
+    entries = [*serving.ids.values()]
+    waiting, acknowledged = iter(entries), list[str]()
+    serving.start()
+    wait_for(lambda: catalogd.answers(f"{serving.url}/", 1))
+    with concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
+        calls = [pool.submit(send_until_it_dies) for _ in range(CALLERS)]
+    assert [call.result() for call in calls] == [None] * CALLERS
+    assert serving.process.wait(PATIENCE) == -signal.SIGKILL
+    assert CALLERS <= len(acknowledged) < len(entries)  # it died in the midst of them
+
+    items = serving.store.queue.items(serving.account)
+    assert {item["entry"] for item in items}.issuperset(acknowledged)
+    with serving.store.database.reading() as db:
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    assert serving.store.queue.send(serving.account, entries[-1])

@@ -586,6 +586,38 @@ def test_a_stop_damages_no_download(
             assert all(content[: len(got)] == got for got in client.got)
 
 
+@contextlib.contextmanager
+def download(
+    service: Service, home: pathlib.Path, **headers: str
+) -> Iterator[http.client.HTTPResponse]:
+    headers["Authorization"] = f"Bearer {(home / 'key').read_text()}"
+    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+    path = f"/api/download/{(home / 'entry').read_text()}"
+    call.request("GET", path, headers=headers)
+    with contextlib.closing(call), call.getresponse() as answer:
+        yield answer
+
+
+def test_a_server_that_is_told_to_stop_does_so_and_clients_resume(
+    start: Callable[..., Service], home: pathlib.Path, library: Library
+) -> None:
+    content = (library.folder / "a.nsp").read_bytes()
+    service = start()
+    with download(service, home) as answer:
+        etag = answer.headers["ETag"]
+        body = answer.read(1_000_000)
+        code, log = service.stop()  # which does not wait for the client
+        with contextlib.suppress(ConnectionResetError, http.client.IncompleteRead):
+            while part := answer.read1(1024 * 1024):
+                body += part
+    assert (code, "Traceback" in log) == (0, False), log
+    assert len(body) < len(content)
+    again = {"Range": f"bytes={len(body)}-", "If-Range": etag}
+    with download(start(), home, **again) as answer:
+        assert answer.status == 206
+        assert body + answer.read() == content
+
+
 # Requests by the thousand
 
 

@@ -17,7 +17,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -25,9 +25,11 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import PASSWORD, Clock, Library, free_port, refuse, small_disk, wait_for
+from conftest import PASSWORD, Clock, Library, refuse, small_disk, wait_for
 from example import session
+from test_kills import Serving, serving
 
+__all__ = ["serving"]  # a fixture
 KIB = 1024
 MIB = 1024 * KIB
 OCTETS = "application/octet-stream"
@@ -350,21 +352,17 @@ def test_a_name_that_no_scan_lists_is_refused(
     assert names(folder) == []
 
 
-def test_a_name_that_is_excluded_is_refused_with_the_pattern(
+def test_a_name_that_is_excluded_or_of_an_unfinished_file_is_refused_with_the_reason(
     inbox: catalogd.Inbox, store: catalogd.Store, key: str
 ) -> None:
     inbox.exclusion = catalogd.Exclusion(["*demo*"], [inbox.folder])
-    with pytest.raises(catalogd.Problem, match=r"leaves this name out: \*demo\*"):
-        inbox.begin(store.accounts.id_of("anna"), "A Demo.nsp", 1)
-
-
-def test_an_unfinished_file_of_another_program_is_no_type_to_add(
-    inbox: catalogd.Inbox, store: catalogd.Store, key: str
-) -> None:
-    both = dataclasses.replace(inbox.settings, extensions=("nsp", "part"))
-    inbox.settings = both
-    with pytest.raises(catalogd.Problem, match="Only the library's types"):
-        inbox.begin(store.accounts.id_of("anna"), "a.part", 1)
+    inbox.settings = dataclasses.replace(inbox.settings, extensions=("nsp", "part"))
+    for name, why in {
+        "A Demo.nsp": r"leaves this name out: \*demo\*",
+        "a.part": "Only the library's types",
+    }.items():
+        with pytest.raises(catalogd.Problem, match=why):
+            inbox.begin(store.accounts.id_of("anna"), name, 1)
 
 
 def test_a_size_must_be_one_of_a_file(signed_in: webtest.TestApp) -> None:
@@ -746,7 +744,7 @@ def test_an_inbox_that_is_a_library_folder_is_scanned(library: Library) -> None:
     )
 
 
-def test_an_upload_waits_while_the_inbox_is_an_empty_mount_point(
+def test_an_upload_waits_while_the_inbox_is_away_or_an_empty_mount_point(
     signed_in: webtest.TestApp,
     inbox: catalogd.Inbox,
     library: Library,
@@ -757,15 +755,9 @@ def test_an_upload_waits_while_the_inbox_is_an_empty_mount_point(
     folder.mkdir()
     inbox.tidy(str(library.folder))
     folder.rmdir()
+    inbox.tidy(str(library.folder))
     disk.rename(folder)
     assert [row["id"] for row in inbox.unfinished()] == [upload]
-
-
-def test_an_inbox_that_is_away_is_not_tidied(
-    inbox: catalogd.Inbox, library: Library, folder: pathlib.Path
-) -> None:
-    folder.rmdir()
-    inbox.tidy(str(library.folder))
 
 
 KILLED = """
@@ -1031,58 +1023,16 @@ def test_few_long_bodies_are_in_memory_at_once(
     assert client.piece(upload, long + short, bytes(MIB))[0] == 200
 
 
-class Killable:
-    """The command serve in a process of its own, which can be killed."""
-
-    def __init__(self, tmp_path: pathlib.Path, settings: catalogd.Settings) -> None:
-        self.ini = tmp_path / "catalogd.ini"
-        self.ini.write_text(
-            f"[library]\nfolders = {settings.folders[0]}\ninbox = {settings.inbox}\n"
-            "keep_free = 0\n"
-        )
-        self.data = tmp_path / "data"
-        self.port = free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        command = [sys.executable, "catalogd.py", "serve", "--config", str(self.ini)]
-        command += ["--data-dir", str(self.data), "--host", "127.0.0.1"]
-        self.process = subprocess.Popen(
-            [*command, "--port", str(self.port)],
-            cwd=HERE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        wait_for(self.answers, 60)
-
-    def answers(self) -> bool:
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port)).close()
-            return True
-        return False
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture
-def killable(
-    tmp_path: pathlib.Path, settings: catalogd.Settings, store: catalogd.Store, key: str
-) -> Iterator[Killable]:
-    server = Killable(tmp_path, settings)
-    server.start()
-    yield server
-    server.kill()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_server_that_is_killed_at_66_of_75_mb_goes_on(
-    killable: Killable, store: catalogd.Store, folder: pathlib.Path
+    serving: Serving, store: catalogd.Store, folder: pathlib.Path
 ) -> None:
     """It is killed in the midst of a piece, and nothing acknowledged is lost."""
-    content = os.urandom(75_000_000)
-    client = Client(killable.address, cookie(store, "anna"))
+    ini, content = folder.parent / "catalogd.ini", os.urandom(75_000_000)
+    ini.write_text(f"[library]\ninbox = {folder}\nkeep_free = 0\n")
+    serving.start("--config", str(ini))
+    wait_for(lambda: catalogd.answers(f"{serving.url}/", 1))
+    client = Client(serving.url, cookie(store, "anna"))
     begun = client.begin("Big.nsp", len(content))
     upload, offset = begun["id"], 0
     while offset < 66_000_000:
@@ -1091,11 +1041,12 @@ def test_a_server_that_is_killed_at_66_of_75_mb_goes_on(
         offset = answer["offset"]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         last = pool.submit(client.piece, upload, offset, content[offset:][: 6 * MIB])
-        killable.kill()
+        serving.kill()
         with contextlib.suppress(OSError, http.client.HTTPException):
             offset = last.result(timeout=60)[1]["offset"]
     assert [name for name in names(folder) if not name.startswith(".")] == []
-    killable.start()
+    serving.start("--config", str(ini))
+    wait_for(lambda: catalogd.answers(f"{serving.url}/", 1))
     again = client.begin("Big.nsp", len(content))
     assert again["id"] == upload and again["offset"] >= offset
     assert client.upload("Big.nsp", content, 6 * MIB)["name"] == "Big.nsp"
