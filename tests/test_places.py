@@ -1,6 +1,7 @@
 """How many places a change touches, counted by doing it: each change is made to a copy
 of the project, and what it is to give is asked there."""
 
+import ast
 import json
 import pathlib
 import re
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
+
+import mutants
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LANGUAGES = sorted(ROOT.glob("packaging/languages/*.json"))
@@ -174,3 +177,76 @@ def test_the_translations_are_json_with_a_text_a_line() -> None:
         assert (
             json.dumps(json.loads(text), ensure_ascii=False, indent=1) == text.strip()
         )
+
+
+# Mutants of the programs: the tests kill nearly all
+
+
+SOURCE = b"""
+def f(a, b):
+    "Say it."
+    if a < b and not a:
+        raise ValueError("a")
+    while a in b:
+        a += 1
+    g(a, True)
+    return -a if a == 3 else a - b
+"""
+
+
+def test_a_mutant_differs_in_one_place() -> None:
+    found = [*mutants.mutants("a.py", SOURCE)]
+    told = {" ".join(str(one).split()[2:]) for one in found}
+    assert told >= {
+        "a < b -> (a >= b)",
+        "a < b -> (a <= b)",
+        "a < b and not a -> (a < b or not a)",
+        "a < b and not a -> (not (a < b and (not a)))",
+        "not a -> (a)",
+        'raise ValueError("a") -> pass',
+        "a += 1 -> pass",
+        "g(a, True) -> pass",
+        "True -> (False)",
+        "return -a if a == 3 else a - b -> return None",
+        "a - b -> (a + b)",
+        "3 -> (4)",
+    }
+    for one in found:
+        text = one.apply(SOURCE)
+        ast.parse(text)
+        assert text != SOURCE and text.count(b"\n") == SOURCE.count(b"\n"), one
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("file", "count"), [(mutants.FILES[0], 30), (mutants.FILES[1], 10)]
+)
+def test_nearly_all_mutants_are_killed_and_none_hangs(file: str, count: int) -> None:
+    """Some change nothing that could be seen."""
+    command = [sys.executable, mutants.__file__, str(count), "--file", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = done.stdout + done.stderr
+    assert "hangs: " not in told and told.count("killed by ") >= 0.8 * count, told
+
+
+# The benchmarks run: each is tried on a small scale, and its figures are ignored
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [("scan.py", "200"), ("calls.py", "0.05", "200"), ("uploads.py", "16")],
+)
+def test_a_benchmark_prints_its_table(command: tuple[str, ...]) -> None:
+    script, *options = command
+    path = str(ROOT / "tests" / "benchmarks" / script)
+    done = subprocess.run(
+        [sys.executable, path, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(done.stdout.splitlines()) >= 4
