@@ -1938,11 +1938,15 @@ def test_figures_do_not_wait_for_a_writer_and_are_refused_beside_it_as_always(
 
 @pytest.mark.parametrize("is_released", [True, False])
 def test_how_far_an_item_is_outlives_its_release_and_the_service(
-    store: catalogd.Store, anna: int, entry: str, is_released: bool
+    store: catalogd.Store, anna: int, entry: str, is_released: bool, clock: Clock
 ) -> None:
     item = make(store, anna, entry, "processing")
-    figures = {"progress_percent": 5, "bytes_transferred": 4_300_000_000}
-    store.clients.report(anna, item, figures)
+    for sent in (4_200_000_000, 4_300_000_000):
+        clock.now += 2
+        figures = {"progress_percent": 5, "bytes_transferred": sent}
+        store.clients.report(anna, item, figures)
+    [row] = store.queue.items(anna)
+    assert row["speed"], "which is not written"
     if is_released:
         store.clients.report(anna, item, {"release": True})
     store.clients.write_figures()
