@@ -45,16 +45,6 @@ def test_progress_is_shown_within_three_seconds(
         see(anna, f"{percent} %")
 
 
-def test_each_quarter_is_announced_to_screen_readers(
-    anna: Any, store: catalogd.Store
-) -> None:
-    item = sending(store)
-    anna.goto("#queue")
-    see(anna, "40 %")
-    report(store, item, 51)
-    until(lambda: "Paper Harbor: 51 %" in anna.get_by_role("status").all_inner_texts())
-
-
 @pytest.mark.parametrize(
     ("status", "why", "prefix", "text"),
     [
@@ -83,27 +73,17 @@ def test_an_item_that_is_tried_again_or_was_not_compared_says_so(
     see(anna.locator(".board"), text)
 
 
-def test_a_file_that_is_there_whole_waits_for_the_console(
+def test_each_quarter_is_announced_and_a_whole_file_waits_for_the_console(
     anna: Any, store: catalogd.Store
 ) -> None:
     item = sending(store)
     anna.goto("#queue")
     see(anna, "40 %")
     assert anna.get_by_text("Waits for the console to finish").count() == 0
+    report(store, item, 51)
+    until(lambda: "Paper Harbor: 51 %" in anna.get_by_role("status").all_inner_texts())
     report(store, item, 100)
     see(anna, "Waits for the console to finish")
-
-
-def test_a_failed_item_shows_its_reason_and_is_retried(
-    anna: Any, store: catalogd.Store
-) -> None:
-    item = sending(store)
-    report(store, item, 40, status="failed", error_message="The cable came off.")
-    anna.goto("#queue")
-    see(anna, "The cable came off.")
-    button(anna, "Retry Paper Harbor").click()
-    see(anna, "1 waiting")
-    assert [row["status"] for row in store.queue.items(1)] == ["pending"]
 
 
 def test_an_item_whose_file_is_on_the_target_may_replace_it(
@@ -631,14 +611,6 @@ def test_all_failed_items_are_retried_but_those_that_were_cleared(
     assert queued(store) == ["First", "Second"]
 
 
-def test_the_title_shows_the_progress(anna: Any, store: catalogd.Store) -> None:
-    item = sending(store)
-    anna.goto("")
-    until(lambda: anna.title() == "40 % Paper Harbor - catalogd")
-    report(store, item, 100, status="completed")
-    until(lambda: anna.title() == "catalogd")
-
-
 @pytest.mark.parametrize(
     ("status", "told"),
     [
@@ -646,15 +618,16 @@ def test_the_title_shows_the_progress(anna: Any, store: catalogd.Store) -> None:
         ("failed", "Paper Harbor was not sent."),
     ],
 )
-def test_a_toast_tells_how_an_item_ended(
+def test_the_title_tells_how_far_an_item_is_and_a_toast_how_it_ended(
     anna: Any, store: catalogd.Store, status: str, told: str
 ) -> None:
     """In the queue, which says more of a failure, no toast does."""
     item = sending(store)
     anna.goto("")
-    see(anna, "40 %")
+    until(lambda: anna.title() == "40 % Paper Harbor - catalogd")
     report(store, item, 90, status=status, error_message="The cable came off.")
     see(anna.locator(".toasts"), told)
+    assert anna.title() == "catalogd"
     if status == "failed":
         button(anna.locator(".toasts"), "Queue").click()
         see(anna, "The cable came off.")
