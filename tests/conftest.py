@@ -480,11 +480,7 @@ class Games:
     """A server with a library, and one kept connection to it."""
 
     def __init__(
-        self,
-        address: str,
-        key: str,
-        library: Library,
-        scanner: catalogd.Scanner,
+        self, address: str, key: str, library: Library, scanner: catalogd.Scanner
     ) -> None:
         self.key = key
         self.library = library

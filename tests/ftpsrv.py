@@ -255,11 +255,7 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
     daemon_threads = False
 
     def __init__(
-        self,
-        folder: pathlib.Path,
-        bits: int = 32,
-        port: int = 0,
-        kind: Kind = FTPSRV,
+        self, folder: pathlib.Path, bits: int = 32, port: int = 0, kind: Kind = FTPSRV
     ) -> None:
         super().__init__(("127.0.0.1", port), Session)
         self.folder = folder

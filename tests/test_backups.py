@@ -188,9 +188,7 @@ def test_a_machine_that_is_on_in_the_evening_drops_old_copies_too(
 
 
 def test_a_machine_that_is_on_in_the_evening_forgets_what_is_old(
-    service: catalogd.Web,
-    library: Library,
-    clock: Clock,
+    service: catalogd.Web, library: Library, clock: Clock
 ) -> None:
     """Sessions, and entries whose files have long been gone: the scan at the start may
     not forget them, and no other one need come."""

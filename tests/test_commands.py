@@ -1023,10 +1023,7 @@ def test_commands_work_while_it_serves(
 
 
 def test_a_running_service_scans_for_the_command(
-    serving: Callable[..., Serving],
-    library: Library,
-    run: Run,
-    data: pathlib.Path,
+    serving: Callable[..., Serving], library: Library, run: Run, data: pathlib.Path
 ) -> None:
     server = serving(str(library.folder), "--port", "0")
     server.wait_until_ready()

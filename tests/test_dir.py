@@ -597,10 +597,7 @@ def test_served_bytes_are_counted_once_each(
 
 
 def test_the_served_bytes_of_a_limited_number_of_items_are_kept(
-    browser: webtest.TestApp,
-    service: catalogd.Web,
-    key: str,
-    item: str,
+    browser: webtest.TestApp, service: catalogd.Web, key: str, item: str
 ) -> None:
     served = service.calls["ConsoleCalls"].served
     served.most = 1

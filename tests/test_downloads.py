@@ -712,11 +712,7 @@ def test_what_has_left_at_1_mb_a_second_is_known_every_two_seconds(buffer: int) 
     ],
 )
 def test_connections_are_as_many_as_there_are_descriptors(
-    soft: int,
-    hard: int,
-    wanted: int,
-    limit: int,
-    monkeypatch: pytest.MonkeyPatch,
+    soft: int, hard: int, wanted: int, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = []
     monkeypatch.setattr(resource, "getrlimit", lambda what: (soft, hard))

@@ -337,9 +337,7 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     assert faults(catalogd.Health(scanner, backups, service.consoles)) == []
 
 
-def test_a_data_folder_that_does_not_answer_is_a_fault(
-    health: catalogd.Health,
-) -> None:
+def test_a_data_folder_that_does_not_answer_is_a_fault(health: catalogd.Health) -> None:
     answers = {**health.ask(), health.data: TimeoutError("no answer")}
     [fault] = health.faults(answers)
     assert fault["about"] == "data"
@@ -362,9 +360,7 @@ def test_an_inbox_and_a_folder_of_saves_that_do_not_answer_are_faults(
 
 
 def test_a_disk_that_comes_back_while_faults_are_listed_is_no_error(
-    health: catalogd.Health,
-    scanner: catalogd.Scanner,
-    monkeypatch: pytest.MonkeyPatch,
+    health: catalogd.Health, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fault(*of: str) -> catalogd.Fault:
         for row in scanner.state.folders.values():

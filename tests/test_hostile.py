@@ -288,9 +288,7 @@ def read_all(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_a_client_that_goes_in_the_middle_of_a_body_does_no_harm(
-    own: Target,
-) -> None:
+def test_a_client_that_goes_in_the_middle_of_a_body_does_no_harm(own: Target) -> None:
     with own.connect() as connection:
         connection.sendall(own.with_key(post(b"{" * 5000))[:-1000])
     own.goes_on()

@@ -519,10 +519,7 @@ def test_a_part_that_a_console_neither_renames_nor_removes_is_told(
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_names_that_the_target_does_not_list_any_more_are_forgotten(
-    home: Home,
-    console: FTPConsole,
-    monkeypatch: pytest.MonkeyPatch,
-    is_listed: bool,
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, is_listed: bool
 ) -> None:
     monkeypatch.setattr(send_to_switch, "MAX_SENT_NAMES", 2)
     state = same_state(home)

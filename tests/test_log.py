@@ -116,9 +116,7 @@ def test_what_becomes_of_devices_is_logged(
 
 
 def test_the_download_of_a_backup_is_logged(
-    signed_in: webtest.TestApp,
-    service: catalogd.Web,
-    caplog: pytest.LogCaptureFixture,
+    signed_in: webtest.TestApp, service: catalogd.Web, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.backups.make()
     lines(caplog)

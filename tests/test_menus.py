@@ -175,10 +175,7 @@ def test_no_address_of_a_queue_item_and_no_other_spelling_has_a_menu(
 
 
 def test_covers_are_as_stored_and_none_is_too_large_for_a_console(
-    browser: webtest.TestApp,
-    token: str,
-    library: Library,
-    scanner: catalogd.Scanner,
+    browser: webtest.TestApp, token: str, library: Library, scanner: catalogd.Scanner
 ) -> None:
     base = f"/dir/{token}"
 
@@ -692,9 +689,7 @@ def test_a_console_that_hangs_up_and_resumes_has_fetched_the_file_once(
 
 
 def test_what_was_fetched_of_a_thousand_files_is_remembered(
-    browser: webtest.TestApp,
-    token: str,
-    service: catalogd.Web,
+    browser: webtest.TestApp, token: str, service: catalogd.Web
 ) -> None:
     fetched = service.calls["ConsoleCalls"].served
     fetched.most = 2

@@ -123,9 +123,7 @@ def look(installed: client.Installed) -> bool:
 
 @pytest.fixture
 def house(
-    store: catalogd.Store,
-    library: Library,
-    settings: catalogd.Settings,
+    store: catalogd.Store, library: Library, settings: catalogd.Settings
 ) -> House:
     for title in TITLES[:2]:
         library.add(f"Game [{title}][v0].nsp", title.encode())

@@ -367,9 +367,7 @@ def test_every_function_that_windows_lacks_has_a_fallback() -> None:
 
 
 def test_a_library_is_scanned_without_the_functions_that_windows_lacks(
-    tmp_path: pathlib.Path,
-    library: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.add("Celeste.nsp")
     usage = shutil.disk_usage(tmp_path)  # for which Windows has a way of its own
@@ -500,9 +498,7 @@ class Server:
 
 
 def test_systemd_is_notified_while_the_service_answers(
-    systemd: Systemd,
-    service: catalogd.Web,
-    serve: Callable[[catalogd.Web], str],
+    systemd: Systemd, service: catalogd.Web, serve: Callable[[catalogd.Web], str]
 ) -> None:
     with beating(serve(service)):
         beats = [systemd.receive(), systemd.receive()]
@@ -882,10 +878,7 @@ def test_nginx_is_not_sent_to_a_file_that_is_gone(
 
 
 def test_without_the_option_nginx_gets_the_bytes(
-    browser: webtest.TestApp,
-    service: catalogd.Web,
-    library: Any,
-    key: str,
+    browser: webtest.TestApp, service: catalogd.Web, library: Any, key: str
 ) -> None:
     library.add("Celeste.nsp", b"bytes")
     service.scanner.scan()

@@ -1048,10 +1048,7 @@ def test_the_search_for_consoles_is_made_again_if_it_fails(
 
 
 def test_a_mistyped_address_can_be_changed_where_it_was_typed(
-    phone: Phone,
-    sending: catalogd.Consoles,
-    store: catalogd.Store,
-    card: pathlib.Path,
+    phone: Phone, sending: catalogd.Consoles, store: catalogd.Store, card: pathlib.Path
 ) -> None:
     page = phone.page
     add_console(phone)

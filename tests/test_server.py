@@ -354,9 +354,7 @@ def ended(clients: list[socket.socket]) -> list[int]:
 
 
 @pytest.mark.parametrize("settings", [{"connections": 16}], indirect=True)
-def test_an_address_has_a_quarter_of_the_connections(
-    strangers: Strangers,
-) -> None:
+def test_an_address_has_a_quarter_of_the_connections(strangers: Strangers) -> None:
     clients = [strangers.connect(7) for _ in range(4)]
     other = strangers.connect(8)
     assert is_alive(other)
@@ -923,10 +921,7 @@ def post(games: Games, path: str, fields: dict[str, Any]) -> tuple[int, Any, Any
 @pytest.mark.slow
 @short_and_long(rounds=(10, 600))
 def test_a_program_that_holds_the_write_lock_stops_no_reader(
-    games: Games,
-    store: catalogd.Store,
-    rounds: int,
-    monkeypatch: pytest.MonkeyPatch,
+    games: Games, store: catalogd.Store, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who reads is answered while the lock is held."""
     monkeypatch.setattr(catalogd, "MAX_WRITE_WAIT_SECONDS", 1)

@@ -2351,9 +2351,7 @@ def test_an_upgrade_keeps_sessions_that_were_used_in_ninety_days(
             store.accounts.write_uses()
 
 
-def test_an_upgrade_tells_when_items_ended(
-    released: pathlib.Path,
-) -> None:
+def test_an_upgrade_tells_when_items_ended(released: pathlib.Path) -> None:
     with contextlib.closing(sqlite3.connect(released / "catalogd.db")) as db, db:
         cleared = "SELECT id FROM queue WHERE cleared"
         sql = f"INSERT INTO addresses SELECT x'00', 2, id, NULL FROM ({cleared})"

@@ -754,10 +754,7 @@ def test_a_card_that_is_pulled_out_leaves_nothing_below_its_mount_point(
 @pytest.mark.skipif(os.name == "nt", reason="Windows opens no folders")
 @pytest.mark.parametrize("number", [0, errno.EINVAL, errno.EIO])
 def test_a_file_counts_as_sent_once_its_name_is_on_the_disk(
-    home: Home,
-    card: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def fsync(opened: int) -> None:
         real(opened)
@@ -2400,10 +2397,7 @@ def test_a_reply_is_told_as_one_short_line_with_its_code_once(
     ],
 )
 def test_what_is_no_ftp_server_is_not_ready(
-    home: Home,
-    odd: Callable[..., Odd],
-    monkeypatch: pytest.MonkeyPatch,
-    reply: bytes,
+    home: Home, odd: Callable[..., Odd], monkeypatch: pytest.MonkeyPatch, reply: bytes
 ) -> None:
     monkeypatch.setattr(send_to_switch, "CONNECT_SECONDS", 0.5)
     why = refusal(home, odd(**{"": reply, "USER": b"500 No."}))

@@ -866,8 +866,7 @@ def test_an_upload_without_a_part_goes(
 
 
 def test_the_answers_of_the_last_uploads_are_kept(
-    signed_in: webtest.TestApp,
-    inbox: catalogd.Inbox,
+    signed_in: webtest.TestApp, inbox: catalogd.Inbox
 ) -> None:
     inbox._ended.most = 2
     uploads = [begin(signed_in, f"{n}.nsp", 1)["id"] for n in "abc"]

@@ -499,9 +499,7 @@ def test_a_watched_folder_is_read_again_after_a_day(
 
 
 def test_a_watched_folder_is_looked_at_no_more_often_than_scans_are_due(
-    store: catalogd.Store,
-    settings: catalogd.Settings,
-    monkeypatch: pytest.MonkeyPatch,
+    store: catalogd.Store, settings: catalogd.Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, looks = time.monotonic(), list[float]()
     often = dataclasses.replace(settings, scan_interval=0.1)

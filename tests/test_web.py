@@ -298,11 +298,7 @@ def test_the_queue_has_pending_items_with_the_documented_fields(
 
 @pytest.mark.parametrize("path", ["/api/send-queue/progress", "/api/send-queue/update"])
 def test_another_account_s_item_is_404(
-    browser: webtest.TestApp,
-    item: str,
-    stranger: str,
-    store: catalogd.Store,
-    path: str,
+    browser: webtest.TestApp, item: str, stranger: str, store: catalogd.Store, path: str
 ) -> None:
     body = {"queue_item_id": item, "status": "completed"}
     answer = browser.post_json(path, body, headers=bearer(stranger), status=404)
@@ -1021,9 +1017,7 @@ def test_a_new_password_begins_without_a_wait(
 
 
 def test_the_addresses_that_were_good_are_limited(
-    browser: webtest.TestApp,
-    service: catalogd.Web,
-    key: str,
+    browser: webtest.TestApp, service: catalogd.Web, key: str
 ) -> None:
     service.passwords._good.most = 2
     for number in range(5):
@@ -1063,12 +1057,7 @@ def test_a_new_password_ends_the_other_sessions(
     ],
 )
 def test_a_bad_password_change_changes_nothing(
-    signed_in: webtest.TestApp,
-    old: str,
-    new: str,
-    status: int,
-    code: str,
-    message: str,
+    signed_in: webtest.TestApp, old: str, new: str, status: int, code: str, message: str
 ) -> None:
     fields = {"old": old, "new": new}
     answer = signed_in.post_json("/web/password", fields, status=status)

@@ -317,9 +317,7 @@ def test_entries_sent_by_another_account_are_not_marked(
 # The files of the page
 
 
-def test_an_asset_is_sent_again_only_after_it_changed(
-    browser: webtest.TestApp,
-) -> None:
+def test_an_asset_is_sent_again_only_after_it_changed(browser: webtest.TestApp) -> None:
     addresses = re.findall(r'(?:href|src)="(\w[^"]+)"', browser.get("/").text)
     assert len(addresses) == 5
     for address in addresses:
