@@ -1062,7 +1062,7 @@ def test_a_file_that_cannot_be_measured_is_logged_unless_it_is_gone(
     folder, row = str(library.folder), Row(problem)
     row.path = os.path.join(folder, "a.nsp")
     tree = catalogd.Tree(folder, [folder])
-    tree._add_file(row.path, "disk", [row])  # type: ignore[list-item]
+    tree._add_file(row.path, "disk", [row], "")  # type: ignore[list-item]
     assert (tree.files, tree.unreadable) == ([], {row.path} if is_told else set())
 
 
@@ -1073,7 +1073,7 @@ def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
     row = Row(os.stat_result((stat.S_IFREG, 0, 0, 1, 0, 0, 5, 0, 0, 0)))
     row.path = path
     tree = catalogd.Tree("/games", ["/games"])
-    tree._add_file(row.path, "disk", [row])  # type: ignore[list-item]
+    tree._add_file(row.path, "disk", [row], "")  # type: ignore[list-item]
     assert tree.files[0].inode == os.stat(path).st_ino
 
 
