@@ -12291,9 +12291,12 @@ button.link {
   transition: background-color .15s, border-color .15s, color .15s, scale .15s;
 }
 :is(button, .button):active { scale: .97; }
-.view, .row-parts, .selection, .items li, .lanes li, .step, .first-run {
-  animation: rise .18s ease-out; /* also of a row that moves: it is put there anew */
+.view { animation: come .18s ease-out; }
+@keyframes come { from { opacity: .5; } } /* no view begins with a blank frame */
+.row-parts, .selection, .items li, .lanes li, .step, .first-run {
+  animation: lift .18s ease-out; /* also of a row that moves: it is put there anew */
 }
+@keyframes lift { from { transform: translateY(.5rem); } }
 .selected .cover { scale: .96; border-radius: var(--radius-m); }
 
 /* A child's: large covers, and a large button */
@@ -12320,6 +12323,12 @@ button.link {
 .fill-text {
   position: relative; padding: .15rem .75rem; border-radius: var(--radius-full);
   background: var(--surface); color: var(--ink); font-variant-numeric: tabular-nums;
+}
+
+:root { view-transition-name: none; } /* the page stays below covers that travel */
+::view-transition { pointer-events: none; }
+::view-transition-group(*) {
+  animation-duration: .28s; animation-timing-function: cubic-bezier(.3, .7, .1, 1);
 }
 
 /* With a mouse. A tap would leave these styles behind */
@@ -14131,6 +14140,67 @@ function drawPage() {
   placeToasts();
 }
 
+/** @type {HTMLElement[]} */
+let travellers = []; // covers that have a name, by which the browser finds them again
+let lastTravel; // the last view transition
+
+/** Make a change of the view. Covers in sight travel to where they are then, unless the
+ * browser cannot do that or motion is reduced. The change comes a frame later then, so
+ * what follows from it belongs into it.
+ * @param {() => void} change
+ * @param {() => HTMLElement[]} covers in the same order before it and after it */
+function travel(change, covers) {
+  const isPlain = !document.startViewTransition || isStill() || document.hidden;
+  nameCovers(isPlain ? [] : covers());
+  if (!travellers.length) return change();
+  const own = document.startViewTransition(() => {
+    change();
+    draw();
+    nameCovers(covers());
+  });
+  lastTravel = own;
+  own.ready.catch(() => {}); // where the next one ends it
+  own.finished.finally(() => own === lastTravel && nameCovers([]));
+}
+
+/** Name those of the covers that are in sight, by their places, and no others. */
+function nameCovers(/** @type {HTMLElement[]} */ covers) {
+  for (const {style} of travellers) style.viewTransitionName = "";
+  travellers = covers.filter(isInSight);
+  for (const cover of travellers)
+    cover.style.viewTransitionName = `cover-${covers.indexOf(cover)}`;
+}
+
+/** Whether a cover is in sight and no bar covers it, which it would be above in motion. */
+function isInSight(/** @type {HTMLElement} */ cover) {
+  const {top, bottom} = cover.getBoundingClientRect();
+  const isClear = bar => {
+    const at = bar.getBoundingClientRect();
+    return at.bottom <= top || at.top >= bottom || bar.contains(cover);
+  };
+  const bars = document.querySelectorAll(".top, nav, .dock");
+  const isClearOfAll = cover.closest("dialog") || [...bars].every(isClear);
+  return Boolean(bottom > 0 && top < innerHeight && isClearOfAll);
+}
+
+/** The cover of a title: in its details, else on its card, that with the focus first. */
+function coverOf(id) {
+  const card = `.entry-cover[href="#title/${findTitle(id)?.id}"]`;
+  const places = [card, `:focus-within > ${card}`, ".facts-cover"];
+  return places.flatMap(findAll).slice(-1);
+}
+
+/** The covers of what is being sent, in the dock or the queue. */
+function coversOfLanes() {
+  return findAll(".lane:not(.note-lane) > .entry-cover");
+}
+
+/** @param {string} selector
+ * @returns {HTMLElement[]} */
+function findAll(selector) {
+  return Array.from(document.querySelectorAll(selector));
+}
+
 const lastFocus = document.createRange(); // stays where the node with the focus was
 /** @type {HTMLElement[]} */
 let beginnings = []; // of forms and steps, in the page as it was drawn last
@@ -14675,8 +14745,7 @@ function takeEntries({entries}) {
   for (const entry of entries) entry.name = entryName(entry.name);
   update({entries});
   loadDescription();
-  // Once the titles have their room:
-  if (isFirst && state.view === "library") setTimeout(scrollTo, 0, 0, scrolled.library);
+  if (isFirst && state.view === "library") scrollBack();
 }
 
 // Signing in and out
@@ -14804,9 +14873,27 @@ const DIALOGS = {
   question: () => closeQuestion(),
 };
 
+function placeInAddress() {
+  const [, word = "", rest = ""] = location.hash.match(/^#([a-z]*)[/=?]?(.*)$/) || [];
+  return {word, rest};
+}
+
+/** Go where the changed address leads: with motion to and from the details of a title,
+ * and to another view. */
+function follow(/** @type {Event} */ event) {
+  const {word, rest} = placeInAddress();
+  const {view, details} = state;
+  const go = () => readLocation(event);
+  const isDialog = word in DIALOGS;
+  const id = word === "title" ? rest : isDialog ? details.id : "";
+  if (id !== details.id) travel(go, () => coverOf(id || details.id));
+  else if (!isDialog && (word || "library") !== view) travel(go, coversOfLanes);
+  else go();
+}
+
 /** @param {Event} [event] that changed the location, none when the page starts */
 function readLocation(event) {
-  const [, word = "", rest = ""] = location.hash.match(/^#([a-z]*)[/=?]?(.*)$/) || [];
+  const {word, rest} = placeInAddress();
   if (word === "setup") {
     history.replaceState(null, "", location.pathname);
     sessionStorage.setItem("setupCode", rest); // until there is an account
@@ -14856,7 +14943,13 @@ function show(view, rest, event) {
     openTab();
     pollAll();
   }
-  setTimeout(() => scrollTo(0, scrolled[state.view + state.settings.tab] || 0));
+  scrollBack();
+}
+
+/** Scroll to where the view was left, before anybody sees another place of it. */
+function scrollBack() {
+  draw(); // which gives it its height
+  scrollTo(0, scrolled[state.view + state.settings.tab] || 0);
 }
 
 /** Where the address names no tab that the account has, go to the first. */
@@ -17218,12 +17311,17 @@ function closeDetails() {
   leaveDialog("title");
 }
 
+function travelBack() {
+  const {id} = state.details;
+  travel(closeDetails, () => coverOf(id));
+}
+
 function renderDetails() {
   const title = findTitle(state.details.id);
   return renderSheet(
     "details",
     title ? title.name : WORDS.details,
-    closeDetails,
+    travelBack,
     title && renderOpenTitle(title),
     !title && state.entries && renderEmpty(WORDS.goneTitle, WORDS.goneText),
     !title && !state.entries && renderLoading(),
@@ -20456,7 +20554,7 @@ function renderUpload(/** @type {Upload} */ upload) {
 // Go
 
 history.scrollRestoration = "manual";
-addEventListener("hashchange", readLocation);
+addEventListener("hashchange", follow);
 addEventListener("click", dropSecondClick, {capture: true});
 for (const way of ["pointerdown", "keydown"]) addEventListener(way, noteInput);
 addEventListener("click", closeMenu, {capture: true});

@@ -391,8 +391,9 @@ def start_webkit(folder: pathlib.Path) -> Iterator[Tab]:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with running(screen, **quiet) as server:
         display = told(server, r"^(\d+)$")
+        # Where a variable chooses its plain renderer, a view transition crashes it.
         new = {"DISPLAY": f":{display}", "HOME": str(folder), "NO_AT_BRIDGE": "1"}
-        new |= {"WEBKIT_DISABLE_DMABUF_RENDERER": "1", "XDG_RUNTIME_DIR": str(folder)}
+        new |= {"XDG_RUNTIME_DIR": str(folder)}
         port = free_port()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         driver = ["WebKitWebDriver", f"--port={port}"]

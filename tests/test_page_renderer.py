@@ -415,7 +415,6 @@ FEATURES = {
     r"RegExp\.escape\(": (136, 134, 18.2),
     r"\bclosedby\b": (134, 141, 27.3),
     r"@scope\b": (118, 146, 26.4),
-    r"startViewTransition|view-transition-name:": (111, 144, 18),
     r"^ +(?:field-sizing|interpolate-size|text-box|anchor-name):": (134, 200, 27.3),
 }
 # What others do without, since it only adorns or the style or script asks before.
@@ -430,6 +429,8 @@ ADORNMENTS = [
     "@supports not selector(:has(a))",
     'CSS.supports("selector(:popover-open)")',
     'CSS.supports("selector(:open)")',
+    "!document.startViewTransition ||",
+    "::view-transition-group(*)",
 ]
 
 
