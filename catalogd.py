@@ -7560,31 +7560,25 @@ class Disks:
                 self.watchers[folder].stop()
             if not disk.is_late() and not disk.answers_again():
                 is_known = folder in self.entries.folders.file_counts()
-                self._set_offline(folder, why_offline(folder, error, is_known))
+                self._set_problem(folder, why_offline(folder, error, is_known))
             return None
         self.state.folders[folder]["scanned_at"] = self.entries.database.time()
         self._warn_of(tree)
         self._keep_passed_over(tree)
         if tree.is_whole():
-            self._set_online(tree)
+            is_lost = tree.is_empty() and folder in self.entries.folders.file_counts()
+            problem = say("folder_empty", folder) if is_lost else ""
+            self._set_problem(folder, problem, len(tree.files))
         return tree
 
-    def _set_online(self, tree: Tree) -> None:
-        """Keep what a whole library folder has."""
-        folder = tree.library_folder
-        if tree.is_empty() and folder in self.entries.folders.file_counts():
-            self._set_offline(folder, say("folder_empty", folder))
-            return
-        status = self.state.folders[folder]
-        if status["problem"]:
-            log.info("%s is back.", folder)
-        status.update(state="online", problem="", files=len(tree.files))
-
-    def _set_offline(self, folder: str, problem: str) -> None:
+    def _set_problem(self, folder: str, problem: str, files: int = 0) -> None:
+        """:param problem: why a library folder is offline, "" where it is not"""
         status = self.state.folders[folder]
         if status["problem"] != problem:
-            log.warning("%s", problem)
-        status.update(state="offline", problem=problem, files=0)
+            level = logging.WARNING if problem else logging.INFO
+            log.log(level, "%s", problem or f"{folder} is back.")
+        status["state"] = "offline" if problem else "online"
+        status.update(problem=problem, files=files)
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
@@ -7626,7 +7620,7 @@ class Disks:
                 disk.wait(answer, self.count)
             except TimeoutError as error:
                 self.has_skipped = True
-                self._set_offline(folder, why_offline(folder, error, is_known=True))
+                self._set_problem(folder, why_offline(folder, error, is_known=True))
         return results.copy()  # a disk may answer later
 
     def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent | None]:
