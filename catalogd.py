@@ -14165,7 +14165,7 @@ function nameCovers(/** @type {HTMLElement[]} */ covers) {
     cover.style.viewTransitionName = `cover-${covers.indexOf(cover)}`;
 }
 
-/** Whether a cover is in sight and no bar covers it, which it would be above in motion. */
+/** Whether a cover is in sight and below no bar, which it would be above in motion. */
 function isInSight(/** @type {HTMLElement} */ cover) {
   const {top, bottom} = cover.getBoundingClientRect();
   const isClear = bar => {
@@ -14177,7 +14177,7 @@ function isInSight(/** @type {HTMLElement} */ cover) {
   return Boolean(bottom > 0 && top < innerHeight && isClearOfAll);
 }
 
-/** The cover of a title: in its details, else on its card, that with the focus first. */
+/** The cover of a title: in its details, else on its card, that with the focus. */
 function coverOf(id) {
   const card = `.entry-cover[href="#title/${findTitle(id)?.id}"]`;
   const places = [card, `:focus-within > ${card}`, ".facts-cover"];
