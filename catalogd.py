@@ -9606,9 +9606,9 @@ class Health:
 
 
 class Upkeep:
-    """Does what time brings: makes the copy of a night and, once the clock is believed,
-    drops what is old and writes figures each hour. One thread calls it, twice a
-    minute."""
+    """Does what time brings: writes how far items are, makes the copy of a night and,
+    each hour, drops what is old, once the clock is believed. One thread calls it, twice
+    a minute."""
 
     seconds = 3600  # between two times that it drops what is old
 
@@ -11678,6 +11678,7 @@ input[type="checkbox"] {
 }
 a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
 .entry .meta { height: 1.45em; overflow: hidden; } /* whole facts, in a line */
+.entry .meta + .meta { height: auto; max-height: 2.9em; } /* an update on a console */
 .entry-text { display: grid; min-width: 0; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
 .send {
@@ -11739,6 +11740,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 }
 .rows .entry-cover { border-radius: var(--radius-s); }
 .rows .marks { inset: auto auto .2rem -.25rem; align-items: end; height: 1.5rem; }
+.shelf .marks { inset-inline-start: 0; }
 .rows .mark { padding: 0 .3rem; font-size: .6875rem; line-height: 1.125rem; }
 .rows .send { /* as large whatever it says, so that nothing moves */
   display: grid; gap: 0; justify-items: center; min-height: 2.5rem; padding: 0 .9rem;
