@@ -11433,14 +11433,10 @@ input[type="checkbox"] {
   background: var(--soft); color: var(--accent); font-size: .75rem;
   font-weight: var(--strong); line-height: 1.4rem;
 }
-.mark:is(.offline, .partly, .incomplete) {
-  background: var(--warn-soft); color: var(--warn);
-}
-.mark.failed { background: var(--bad-soft); color: var(--bad); }
-.mark.newer { background: var(--accent); color: var(--on-accent); }
-.mark:is(.link, .cancelled, .superseded, .copy, .age, .off) {
-  background: var(--line); color: var(--ink);
-}
+.mark.warn { background: var(--warn-soft); color: var(--warn); }
+.mark.bad { background: var(--bad-soft); color: var(--bad); }
+.mark.strong { background: var(--accent); color: var(--on-accent); }
+.mark.quiet { background: var(--line); color: var(--ink); }
 .progress {
   display: block; height: .5rem; border-radius: var(--radius-full); overflow: hidden;
   background: var(--line);
@@ -12137,7 +12133,7 @@ button.link {
   min-height: 1.75rem; padding-block: 0; background: none; color: var(--muted);
 }
 .to-device.only .glyph { top: .3rem; }
-.to-device.only.offline { color: var(--warn); }
+.to-device.only.warn { color: var(--warn); }
 .to-device span { font-weight: var(--normal); overflow-wrap: anywhere; }
 .to-device b { font-weight: var(--bold); }
 .to-device select {
@@ -13561,7 +13557,7 @@ function bestLanguage() {
   const found = BROWSER_LANGUAGES.map(
     name => codes.find(code => code === name) || codes.find(code => isRead(code, name)),
   );
-  const wanted = [stored("language"), ...found];
+  const wanted = [state.kept.language, ...found];
   return wanted.find(name => codes.includes(name)) || codes[0];
 }
 
@@ -13573,7 +13569,7 @@ function isRead(one, other) {
 
 /** Speak another language, and load again what has words of the last one in it. */
 async function chooseLanguage(language) {
-  localStorage.setItem("language", language);
+  remember("language", language);
   if (language === "en-GB") speak(language, ENGLISH);
   await speakBest();
   update({changesTag: null});
@@ -13971,8 +13967,6 @@ function initialState() {
       search: "",
       filter: "all", // one of FILTERS
       more: "", // one of furtherFilters, or "" for all
-      sort: stored("sort"),
-      layout: stored("layout"), // "" until somebody chose one
       selecting: false,
       selected: /** @type {Set<string>} */ (new Set()), // ids of titles
       lastSelected: "",
@@ -14003,7 +13997,8 @@ function initialState() {
     busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
     toasts: /** @type {Toast[]} */ ([]),
     announcement: "", // for screen readers
-    device: stored("device"), // that was chosen, or sent to last
+    // What this browser keeps, by its names in STORED:
+    kept: Object.fromEntries(Object.keys(STORED).map(name => [name, stored(name)])),
     queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
     uploads: /** @type {Upload[]} */ ([]),
@@ -14063,9 +14058,9 @@ function isWide() {
  * @type {Record<string, [any, RegExp?]>} */
 const STORED = {
   language: ["", /^/],
-  device: [{id: "", name: "", account: ""}], // which has chosen it
+  device: [{id: "", name: "", account: ""}], // to send to, which the account has chosen
   sort: ["name", /^(newest|size)$/],
-  layout: ["", /^(covers|rows)$/],
+  layout: ["", /^(covers|rows)$/], // "" until somebody chose one
   scrolled: ["0", /^\d+$/],
   invitation: ["", /^\w+$/],
   setupCode: ["", /^/],
@@ -14299,9 +14294,11 @@ function memo(compute) {
   };
 }
 
-function remember(/** @type {"sort" | "layout"} */ name, value) {
-  localStorage.setItem(name, value);
-  change("library", {[name]: value});
+/** Have the browser keep a setting: a text or, where its default is one, an object. */
+function remember(name, value) {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  localStorage.setItem(name, text);
+  update({kept: {...state.kept, [name]: value}});
 }
 
 /** Show other titles, from the first one on.
@@ -14859,7 +14856,13 @@ async function signOutForInvitation() {
 // dialogs #filters, #title/ID, #adding and #question, so that Back closes them and the
 // page stays, and #setup=CODE, which the server prints, and #invitation=TOKEN
 
-const VIEWS = ["library", "queue", "settings"];
+/** The views: WORDS has their names, and GLYPHS what is drawn on their tabs. */
+const PAGES = {
+  library: {glyph: "library", render: renderLibrary},
+  queue: {glyph: "queue", render: renderQueue},
+  settings: {glyph: "settings", render: renderSettings},
+};
+const VIEWS = Object.keys(PAGES);
 const scrolled = {library: Number(stored("scrolled"))}; // pixels, by view and tab
 /** How each dialog closes, by the word of its address. The last one is on top. */
 const DIALOGS = {
@@ -15645,8 +15648,8 @@ const matching = memo(
 
 /** @returns {Title[]} */
 function searchedTitles() {
-  const {sort, search, more} = state.library;
-  return matching(sorted(allTitles(), sort), search, more, state.ages);
+  const {search, more} = state.library;
+  return matching(sorted(allTitles(), state.kept.sort), search, more, state.ages);
 }
 
 /** @returns {Title[]} */
@@ -15748,29 +15751,36 @@ function sizeOf({size}) {
   return size ? formatBytes(size) : WORDS.unknownSize;
 }
 
-/** What to know of a title, what matters most first: that one is at its cover. */
+/** @typedef {[isShown: any, name: any, tone?: string]} Mark its name in WORDS.marks, and
+ * how it looks: "warn", "bad", "strong", "quiet", or else soft */
+/** @type {Record<string, string>} */
+const TONES = {failed: "bad", cancelled: "quiet"}; // of statuses
+
+/** What to know of a title, what matters most first: that one is at its cover.
+ * @returns {Mark[]} */
 function marksOfTitle(/** @type {Title} */ title) {
   const {status, hasNewer: isNewer} = statusOf(title);
   const isCut = title.parts.some(part => !part.part && part.complete === false);
-  if (isChild()) return ["completed", "failed"].filter(mark => mark === status);
+  const isToldAll = !isChild();
   return [
-    status === "failed" && status,
-    isCut && "incomplete",
-    !isOngoing(status) && isNewer && "newer",
-    status === "completed" && status,
-    title.kind === "link" && "link",
-  ].filter(Boolean);
+    [status === "failed", "failed", "bad"],
+    [isToldAll && isCut, "incomplete", "warn"],
+    [isToldAll && isNewer && !isOngoing(status), "newer", "strong"],
+    [status === "completed", "completed"],
+    [isToldAll && title.kind === "link", "link", "quiet"],
+  ];
 }
 
 /** @param {Entry} part
- * @param {PartStatus} status */
+ * @param {PartStatus} status
+ * @returns {Mark[]} */
 function marksOfPart(part, status) {
   return [
-    part.part,
-    part.state === "offline" && "offline",
-    part.complete === false && "incomplete",
-    status !== "completed" && status,
-  ].filter(Boolean);
+    [part.part, part.part, "quiet"],
+    [part.state === "offline", "offline", "warn"],
+    [part.complete === false, "incomplete", "warn"],
+    [status !== "completed" && status, status, TONES[status]],
+  ];
 }
 
 // Ages: from which on children see a title. Admins choose them
@@ -15846,7 +15856,7 @@ function reachable() {
  * client of the account may take the items, or the one that was chosen is gone. */
 function chosenDevice() {
   const devices = reachable();
-  const {id, account} = state.device;
+  const {id, account} = state.kept.device;
   if (account !== state.account.name) return devices.length ? devices[0].id : null;
   return devices.some(device => device.id === id) ? id : null;
 }
@@ -15854,10 +15864,9 @@ function chosenDevice() {
 function chooseDevice(id) {
   const place = deviceOf(id);
   const {name: account} = state.account;
-  if (!place || (id === state.device.id && account === state.device.account)) return;
-  const device = {id, name: deviceName(place), account};
-  localStorage.setItem("device", JSON.stringify(device));
-  update({device});
+  const {id: last, account: chooser} = state.kept.device;
+  if (!place || (id === last && account === chooser)) return;
+  remember("device", {id, name: deviceName(place), account});
 }
 
 /** Return the device to send to, or null without any. Where the chosen one was removed
@@ -15877,7 +15886,7 @@ async function deviceToSendTo() {
       return device.id;
     },
   }));
-  return ask({text: WORDS.deviceGone(state.device.name || WORDS.thatDevice), choices});
+  return ask({text: WORDS.deviceGone(state.kept.device.name || WORDS.thatDevice), choices});
 }
 
 /** @returns {Device | undefined} with this id */
@@ -15902,16 +15911,16 @@ function statusOfDevice(device) {
   if (isPaused(device)) {
     const paused = by ? WORDS.pausedBy(by) : WORDS.paused;
     const text = kind === "sending" ? WORDS.pausesAfter : paused;
-    return of("paused", text, "offline", when.paused(name));
+    return of("paused", text, "warn", when.paused(name));
   }
   if (kind === "idle" && target !== "" && !isTargetReady(target))
     return isAwaited(device)
-      ? of("missed", WORDS.noAnswer, "failed", when.silent(name))
-      : of("off", words.off, "off", when.silent(name));
-  if (kind === "new") return of(kind, words.new, "offline", when.new(name));
+      ? of("missed", WORDS.noAnswer, "bad", when.silent(name))
+      : of("off", words.off, "quiet", when.silent(name));
+  if (kind === "new") return of(kind, words.new, "warn", when.new(name));
   if (kind !== "away") return of(kind, words[kind], "");
   const away = when.away(name, formatClock(last));
-  return of(kind, WORDS.lastSeen(formatAge(last)), "off", away);
+  return of(kind, WORDS.lastSeen(formatAge(last)), "quiet", away);
 }
 
 /** When what waits for a device is sent, "" where nothing keeps it.
@@ -15962,7 +15971,7 @@ function renderDeviceMenu() {
   const device = deviceOf(chosen);
   const name = device ? deviceName(device) : WORDS.chooseDevice;
   const status = device && statusOfDevice(device);
-  const style = `to-device ${status ? status.mark : "mark offline"}`;
+  const style = `to-device ${status ? status.mark : "mark warn"}`;
   const choices = reachable().map(each =>
     renderOption([each.id, joinFacts([deviceName(each), statusOfDevice(each).text])]),
   );
@@ -16206,7 +16215,6 @@ function renderPage() {
   if (state.phase === "starting") return [renderStarting(), renderToasts()];
   if (state.phase !== "in" || state.invitation)
     return [state.invitation ? renderInvitation() : renderSignIn(), renderToasts()];
-  const views = {library: renderLibrary, queue: renderQueue, settings: renderSettings};
   return [
     h.a({class: "skip", href: "#main", onclick: skipToMain}, WORDS.skip),
     renderTop(),
@@ -16216,7 +16224,7 @@ function renderPage() {
         class: forChild(`view ${state.view}`),
       },
       renderMachineNote(),
-      views[state.view](),
+      PAGES[state.view].render(),
     ),
     state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere),
     isSelecting() ? renderSelection() : renderDock(),
@@ -16279,7 +16287,7 @@ function renderLanguages() {
 
 /** Tell of a translation that nobody has chosen or read. */
 function renderMachineNote() {
-  if (!isByMachine || stored("language")) return false;
+  if (!isByMachine || state.kept.language) return false;
   const keep = () => chooseLanguage(document.documentElement.lang);
   return h.aside(
     {class: "machine", key: "machine"},
@@ -16296,7 +16304,7 @@ function renderLogo() {
 function renderViewTab(view) {
   const open = state.entries?.length ? countOpen() : 0;
   return renderTab(view, view === state.view, [
-    glyph(view),
+    glyph(PAGES[view].glyph),
     h.span(null, viewName(view)),
     view === "queue" && open > 0 && h.span("count", NUMBER.format(open)),
   ]);
@@ -16684,7 +16692,7 @@ const arePictured = memo(
 function layoutNow() {
   if (isChild()) return "covers";
   const isRows = !isWide() && !arePictured(allTitles());
-  return state.library.layout || (isRows ? "rows" : "covers");
+  return state.kept.layout || (isRows ? "rows" : "covers");
 }
 
 function renderTitles(/** @type {Title[]} */ titles) {
@@ -16874,7 +16882,8 @@ function renderToolButtons() {
 
 /** The sheet of orders, layouts and filters. */
 function renderFilters() {
-  const {sort, more} = state.library;
+  const {more} = state.library;
+  const {sort} = state.kept;
   const found = furtherFilters(allTitles(), state.ages);
   const only = found
     .filter(each => !(each in WORDS.ages))
@@ -16959,8 +16968,8 @@ const initialsOf = memo(
  * or a finger that moves over them leads to the titles; keys have the search.
  * @param {Title[]} titles */
 function renderLetters(titles) {
-  const {sort, search} = state.library;
-  if (titles.length < MIN_LETTERED || sort !== "name" || search) return false;
+  const isByName = state.kept.sort === "name" && !state.library.search;
+  if (titles.length < MIN_LETTERED || !isByName) return false;
   const all = initialsOf(titles);
   const room = Math.max(1, Math.floor((innerHeight - 272) / LETTER_PITCH));
   const shown = all.filter((_, n) => n % Math.ceil(all.length / room) === 0);
@@ -17042,7 +17051,7 @@ function renderTitle(/** @type {Title} */ title) {
       h.a({class: "entry-name", href, title: title.name}, title.name),
       renderTitleMeta(title),
       older && h.p({class: "meta", title: older}, older),
-      renderMarks(marksOfTitle(title).slice(0, 1)),
+      renderMarks(marksOfTitle(title), 1),
     ),
   ];
 }
@@ -17084,10 +17093,15 @@ function renderChoice(/** @type {Title} */ {id, name}, checked) {
   });
 }
 
-function renderMarks(/** @type {any[]} */ marks) {
+/** @param {Mark[]} marks
+ * @param {number} [most] of them that are shown */
+function renderMarks(marks, most) {
+  const told = marks.filter(([isShown]) => isShown).slice(0, most);
   return h.span(
     "marks",
-    marks.map(mark => h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])),
+    told.map(([, name, tone = ""]) =>
+      h.span({class: `mark ${name} ${tone}`, key: name}, WORDS.marks[name]),
+    ),
   );
 }
 
@@ -17353,7 +17367,7 @@ function renderOpenTitle(/** @type {Title} */ title) {
         "facts-text",
         h.h2(null, title.name),
         !isChild() && h.p("meta", joinFacts([main.author, versionText(main)])),
-        renderMarks([!isChild() && away, ...marksOfTitle(title)].filter(Boolean)),
+        renderMarks([[!isChild() && away, away, "warn"], ...marksOfTitle(title)]),
       ),
       h.div(
         "has",
@@ -18435,7 +18449,7 @@ function renderEnds(items) {
   const marks = Object.entries(WORDS.states).map(([status, text]) => {
     const {length} = items.filter(item => item.status === status);
     const told = length < items.length ? WORDS.countedStates[status](length) : text;
-    return length > 0 && h.span(`mark ${status}`, told);
+    return length > 0 && h.span(`mark ${TONES[status] || ""}`, told);
   });
   return marks.filter(Boolean);
 }
@@ -18647,19 +18661,62 @@ function documentTitle() {
 
 // Views: the settings
 
-/** The tabs, with what each shows, by its names for `poll`. */
+/** The tabs: what each loads, for anybody and for admins alone, by its names for `poll`,
+ * and its panels.
+ * @type {Record<string, {loads: string[], forAdmins: string[], panels: () => any[]}>} */
 const TABS = {
-  you: ["sessions", "addresses"],
-  devices: ["dir", "keys", "accounts", "saves"],
-  people: ["accounts", "invitations"],
-  library: ["tidy", "uploads", "saves"],
-  server: ["status"],
+  you: {
+    loads: ["sessions", "addresses"],
+    forAdmins: [],
+    panels: () => [
+      renderAccountPanel(),
+      !isChild() && renderOnPhone(),
+      renderPassword(),
+      !isChild() && renderSessions(),
+    ],
+  },
+  devices: {
+    loads: ["dir", "keys", "saves"],
+    forAdmins: ["accounts"],
+    panels: () => [renderDevices(), renderConsole(), renderExperts(renderKeys())],
+  },
+  people: {
+    loads: [],
+    forAdmins: ["accounts", "invitations"],
+    panels: () => [
+      panel(WORDS.accounts, list("accounts", state.accounts, renderAccountRow)),
+      renderAddAccount(),
+    ],
+  },
+  library: {
+    loads: ["uploads", "saves"],
+    forAdmins: ["tidy"],
+    panels: () => [
+      renderFolders(),
+      state.account.inbox && renderUnfinished(),
+      renderSaves(state.saves),
+      state.account.admin && [renderTidy(), renderExperts(renderAddLink())],
+    ],
+  },
+  server: {
+    loads: [],
+    forAdmins: ["status"],
+    panels: () => {
+      const {status} = state;
+      return [
+        panel(WORDS.health, renderLoaded("status", status, renderFaults)),
+        panel(WORDS.disks, list("status", status?.folders, renderDisk)),
+        panel(WORDS.backups, renderLoaded("status", status?.backup, renderLastBackup)),
+        renderAbout(),
+      ];
+    },
+  },
 };
-const FOR_ADMINS = ["tidy", "accounts", "invitations", "status"];
 
-/** What a tab shows to the account. */
+/** What a tab loads for the account. */
 function loadsOf(tab) {
-  return TABS[tab].filter(name => state.account.admin || !FOR_ADMINS.includes(name));
+  const {loads, forAdmins} = TABS[tab];
+  return state.account.admin ? [...loads, ...forAdmins] : loads;
 }
 
 /** The tabs that show something to the account: no folders to a child. The server tells
@@ -18679,43 +18736,17 @@ function changeRow(method, path, body) {
 }
 
 function renderSettings() {
-  const {status} = state;
-  const isAdmin = state.account.admin;
-  const panels = {
-    you: () => [
-      renderAccountPanel(),
-      !isChild() && renderOnPhone(),
-      renderPassword(),
-      !isChild() && renderSessions(),
-    ],
-    devices: () => [renderDevices(), renderConsole(), renderExperts(renderKeys())],
-    library: () => [
-      renderFolders(),
-      state.account.inbox && renderUnfinished(),
-      renderSaves(state.saves),
-      isAdmin && [renderTidy(), renderExperts(renderAddLink())],
-    ],
-    people: () => [
-      panel(WORDS.accounts, list("accounts", state.accounts, renderAccountRow)),
-      renderAddAccount(),
-    ],
-    server: () => [
-      panel(WORDS.health, renderLoaded("status", status, renderFaults)),
-      panel(WORDS.disks, list("status", status?.folders, renderDisk)),
-      panel(WORDS.backups, renderLoaded("status", status?.backup, renderLastBackup)),
-      renderAbout(),
-    ],
-  };
+  const {tab: shown} = state.settings;
   return [
     h.div("head", h.h1(null, WORDS.settings)),
     !isChild() &&
       h.nav(
         {class: "tabs", "aria-label": WORDS.settings},
         tabs().map(tab =>
-          renderTab(`settings/${tab}`, tab === state.settings.tab, WORDS.tabs[tab]),
+          renderTab(`settings/${tab}`, tab === shown, WORDS.tabs[tab]),
         ),
       ),
-    h.div({class: "panels", key: state.settings.tab}, panels[state.settings.tab]()),
+    h.div({class: "panels", key: shown}, TABS[shown].panels()),
   ];
 }
 
@@ -19807,7 +19838,7 @@ function renderFolder({path, state: place, files, problem, ...why}) {
   return renderRow({
     id: path,
     title: path,
-    mark: [`mark ${place}`, WORDS.folderStates[place]],
+    mark: [isOffline ? "mark warn" : "mark", WORDS.folderStates[place]],
     facts: [isOffline ? WORDS.filesKept : WORDS.files(files), text],
   });
 }
@@ -19820,7 +19851,7 @@ function renderDiskAway(disk) {
   return renderRow({
     id: disk.id,
     title: path,
-    mark: missing ? undefined : ["mark offline", WORDS.folderStates.offline],
+    mark: missing ? undefined : ["mark warn", WORDS.folderStates.offline],
     facts: [told(entries, formatTime(since))],
     actions: state.account.admin ? [renderGiveUp(disk)] : [],
   });

@@ -349,7 +349,7 @@ def test_the_chip_tells_the_state_of_a_device_and_its_owner_if_that_is_another(
     assert options.all_text_contents() == lines
     button(anna, "Sort and filter").click()
     choose_device(anna, "Den")
-    anna.locator(".to-device.offline").wait_for()
+    anna.locator(".to-device.warn").wait_for()
 
 
 def test_the_first_send_is_told_in_one_message_with_what_happens_next(
@@ -512,7 +512,7 @@ def test_a_console_that_is_off_is_grey_unless_something_waits_for_it(
 ) -> None:
     device = add_device(store, "Attic", target="No answer from 10.0.0.7.")
     anna.goto("#queue")
-    see(anna.locator(".idle .mark.off"), "Off")
+    see(anna.locator(".idle .mark.quiet"), "Off")
     assert anna.locator(".error, .failed").count() == 0
     anna.goto("#settings/devices")
     see(anna.locator(".device .meta"), "No answer from 10.0.0.7.")
