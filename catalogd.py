@@ -13822,8 +13822,7 @@ function setProp(node, name, value) {
   else node.setAttribute(name, value === true ? "" : visible(value));
 }
 
-/** @param {CSSStyleDeclaration} style */
-function setStyle(style, properties) {
+function setStyle(/** @type {CSSStyleDeclaration} */ style, properties) {
   for (const name of [...style]) if (!(name in properties)) style.removeProperty(name);
   for (const name in properties) style.setProperty(name, properties[name]);
 }
@@ -14199,9 +14198,8 @@ let formOpener = {node: document.body, name: ""}; // what had the focus before a
 // A form that opens begins with a field, and the open step of one where Tab leads to:
 const STEP_FIELDS = ".step:not(.is-done) :not([type=radio]:not(:checked))";
 
-/** @param {string} selector
- * @returns {HTMLElement[]} that can have the focus, in order */
-function focusable(selector) {
+/** @returns {HTMLElement[]} that can have the focus, in order */
+function focusable(/** @type {string} */ selector) {
   const layer = [...document.querySelectorAll("#app dialog")].at(-1) || document;
   const controls = "a[href], button, input, select, textarea, summary";
   /** @type {NodeListOf<HTMLElement>} */
@@ -14241,9 +14239,8 @@ function isGone(/** @type {Element} */ node) {
 }
 
 /** The nearest node that does the same as one that is gone, in its part of the page, or
- * the heading of that.
- * @param {HTMLElement} gone */
-function nextLike(gone) {
+ * the heading of that. */
+function nextLike(/** @type {HTMLElement} */ gone) {
   const place = /** @type {Element} */ (lastFocus.startContainer);
   const part = place.closest("section, dialog, main") || document.querySelector("main");
   const isLike = node => keyOf(node) && keyOf(node) === keyOf(gone);
@@ -14584,9 +14581,8 @@ function inWords(text = "") {
 }
 
 /** A sentence of the server, in our words, as are others, sizes and times in it.
- * @param {Sentence} sentence
  * @returns {string} */
-function sentence({reason = "", arguments: of = {}, message}) {
+function sentence(/** @type {Sentence} */ {reason = "", arguments: of = {}, message}) {
   const text = WORDS.problems[reason];
   if (!text) return inWords(message);
   const part = it =>
@@ -15043,10 +15039,8 @@ const searchWords = memo(words =>
 );
 
 /** Offered parts come first, each group as it is sent: base, newest update, add-ons.
- * A file of another title, too, comes after one of this title alone: see guestsOf.
- * @param {Entry} a
- * @param {Entry} b */
-function compareParts(a, b) {
+ * A file of another title, too, comes after one of this title alone: see guestsOf. */
+function compareParts(/** @type {Entry} */ a, /** @type {Entry} */ b) {
   return (
     Number(Boolean(a.part)) - Number(Boolean(b.part)) ||
     (KIND_PLACES[a.kind] || 0) - (KIND_PLACES[b.kind] || 0) ||
@@ -15056,23 +15050,19 @@ function compareParts(a, b) {
   );
 }
 
-const titlesOf = memo(
-  /** @param {Entry[]} entries */
-  entries => {
-    const all = entries.flatMap(entry => [entry, ...guestsOf(entry)]);
-    const groups = groupBy(all, titleOf);
-    return Array.from(groups, ([id, parts]) => makeTitle(id, parts.sort(compareParts)));
-  },
-);
+const titlesOf = memo((/** @type {Entry[]} */ entries) => {
+  const all = entries.flatMap(entry => [entry, ...guestsOf(entry)]);
+  const groups = groupBy(all, titleOf);
+  return Array.from(groups, ([id, parts]) => makeTitle(id, parts.sort(compareParts)));
+});
 
 function titleOf(/** @type {Entry} */ {base_id: base, id}) {
   return base || id;
 }
 
 /** What an entry is to its other titles: that of the second game of a cartridge.
- * @param {Entry} entry
  * @returns {Entry[]} */
-function guestsOf(entry) {
+function guestsOf(/** @type {Entry} */ entry) {
   if (!entry.contents) return [];
   const others = heldBy(entry).filter(({title}) => title !== titleOf(entry));
   const first = (a, b) => KIND_PLACES[b.kind] - KIND_PLACES[a.kind];
@@ -15084,9 +15074,8 @@ function guestsOf(entry) {
 }
 
 /** The contents of an entry that have an id of a game.
- * @param {Entry} entry
  * @returns {Content[]} */
-function heldBy(entry) {
+function heldBy(/** @type {Entry} */ entry) {
   const {title_id: own, base_id: base, kind, version, contents} = entry;
   const main = {title_id: own || "", kind: kind || null, version: version || ""};
   const all = contents || (own && base ? [main] : []);
@@ -15110,9 +15099,8 @@ function contentsIn(/** @type {Entry} */ part) {
   return heldBy(part).filter(({title}) => title === titleOf(part));
 }
 
-/** @param {Entry[]} parts
- * @returns {Title} */
-function makeTitle(id, parts) {
+/** @returns {Title} */
+function makeTitle(id, /** @type {Entry[]} */ parts) {
   const name = titleName(parts);
   const words = wordsOf(name);
   return {
@@ -15222,8 +15210,9 @@ function findTitle(id) {
 // Titles: their status, for the device that Send queues for
 
 /** @typedef {Status | "queueing" | ""} PartStatus as the library shows it */
+/** @typedef {Map<string, Delivery>} Sent by its keys, see `deliveriesTo` */
 /** @typedef {{
- *   sent: Map<string, Delivery>, items: Map<string, QueueItem>, queueing: Set<string>,
+ *   sent: Sent, items: Map<string, QueueItem>, queueing: Set<string>,
  * }} Known of entries, by id: what was sent (see `deliveriesTo`), the item in the queue
  * and whether a call to send it is not answered yet */
 /** @typedef {{
@@ -15238,10 +15227,8 @@ function findTitle(id) {
 /** @type {PartStatus[]} */
 const FIRST_STATUSES = ["processing", "queueing", "offered", "pending", "failed"];
 
-/** @param {Title} title
- * @param {Known} known
- * @returns {TitleStatus} */
-function workOutStatus({parts}, known) {
+/** @returns {TitleStatus} */
+function workOutStatus(/** @type {Title} */ {parts}, /** @type {Known} */ known) {
   const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
   const offered = parts.filter(isCurrent);
   const here = offered.filter(part => part.state === "here");
@@ -15277,10 +15264,8 @@ function statusOfPart(part, {sent, items, queueing}) {
   return deliveryOf(part, sent) || isSent ? "completed" : "";
 }
 
-/** Whether the library has a newer base or update than was sent.
- * @param {Entry[]} parts
- * @param {Map<string, Delivery>} sent */
-function hasNewer(parts, sent) {
+/** Whether the library has a newer base or update than was sent. */
+function hasNewer(/** @type {Entry[]} */ parts, /** @type {Sent} */ sent) {
   const levels = parts.flatMap(part => [
     ...(sent.has(part.id) && !contentsIn(part).length ? levelsIn(part) : []),
     ...contentsIn(part)
@@ -15297,35 +15282,31 @@ function hasNewer(parts, sent) {
   );
 }
 
-/** The numbers of the versions of the game and of its updates that are in a part.
- * @param {Entry} part */
-function levelsIn(part) {
+/** The numbers of the versions of the game and of its updates that are in a part. */
+function levelsIn(/** @type {Entry} */ part) {
   const contents = contentsIn(part).filter(({kind}) => kind !== "add-on");
   if (!contents.length) return [(part.patch || 0) * 65536];
   return contents.map(({number}) => number);
 }
 
-/** The number of the newest content with an id that was sent.
- * @param {Map<string, Delivery>} sent */
-function numberSent(id, sent) {
+/** The number of the newest content with an id that was sent. */
+function numberSent(id, /** @type {Sent} */ sent) {
   const delivery = sent.get(id);
   const pairs = delivery ? delivery.contents : [];
   return Math.max(-1, ...pairs.filter(pair => pair[0] === id).map(pair => pair[1]));
 }
 
 /** What sending a part brings to a device, as keys of what was sent: its contents, or
- * the file itself where they are not known.
- * @param {Entry} part */
-function broughtBy(part) {
+ * the file itself where they are not known. */
+function broughtBy(/** @type {Entry} */ part) {
   const keys = contentsIn(part).map(({id, number}) => versionKey(id, String(number)));
   const isKnown = keys.length && !part.more;
   return isKnown ? keys : [...keys, versionKey(part.id, part.version)];
 }
 
 /** What a device needs of these parts: the newest of each content, of the update only
- * what is newer than the game, and files whose contents are not known.
- * @param {Entry[]} parts */
-function neededOf(parts) {
+ * what is newer than the game, and files whose contents are not known. */
+function neededOf(/** @type {Entry[]} */ parts) {
   const newest = new Map();
   for (const {id, kind, number} of parts.flatMap(contentsIn))
     if (number >= (newest.has(id) ? newest.get(id).number : 0))
@@ -15387,9 +15368,7 @@ function completed(chosen, parts, needed, packs) {
   return [...all];
 }
 
-/** @param {Entry[]} a
- * @param {Entry[]} b */
-function compareCosts(a, b) {
+function compareCosts(/** @type {Entry[]} */ a, /** @type {Entry[]} */ b) {
   return totalSize(a) - totalSize(b) || a.length - b.length;
 }
 
@@ -15398,18 +15377,15 @@ function isCurrent(/** @type {Entry} */ part) {
   return !part.part;
 }
 
-/** How a content, or a later version of it, was sent, or undefined.
- * @param {Map<string, Delivery>} sent */
-function deliveryFor(key, sent) {
+/** How a content, or a later version of it, was sent, or undefined. */
+function deliveryFor(key, /** @type {Sent} */ sent) {
   const [id, number] = key.split(" ");
   const isLater = Number(number) > 0 && Number(number) < numberSent(id, sent);
   return sent.get(isLater ? id : key);
 }
 
-/** How this version of a part was sent, or undefined.
- * @param {Entry} part
- * @param {Map<string, Delivery>} sent */
-function deliveryOf(part, sent) {
+/** How this version of a part was sent, or undefined. */
+function deliveryOf(/** @type {Entry} */ part, /** @type {Sent} */ sent) {
   const find = isCurrent(part) ? deliveryFor : key => sent.get(key);
   const deliveries = broughtBy(part).map(key => find(key, sent));
   return deliveries.every(Boolean) ? deliveries[0] : undefined;
@@ -15422,47 +15398,38 @@ function versionKey(id, version = "") {
 /** What was sent to a device, or by the account, by the entry's id, by that of each
  * content (the newest), and by the `versionKey` of both. Of contents, the last list of
  * the console counts, and what was sent after it. */
-const deliveriesTo = memo(
-  /** @param {Delivery[]} deliveries */
-  (deliveries, device) => {
-    const listed = deliveries.find(each => each.is_listed && each.device === device);
-    const sent = new Map(listed && [["", listed]]);
-    const isOver = ({contents, sent_at: time}) =>
-      listed && contents.length > 0 && time < listed.sent_at;
-    const isMeant = each => !device || [device, null].includes(each.device);
-    const all = deliveries.filter(each => isMeant(each) && !isOver(each));
-    for (const delivery of all.flatMap(singly)) {
-      sent
-        .set(delivery.entry, delivery)
-        .set(versionKey(delivery.entry, delivery.version), delivery);
-      for (const [id, number] of delivery.contents) {
-        sent.set(versionKey(id, String(number)), delivery);
-        if (numberSent(id, sent) <= number) sent.set(id, delivery);
-      }
+const deliveriesTo = memo((/** @type {Delivery[]} */ deliveries, device) => {
+  const listed = deliveries.find(each => each.is_listed && each.device === device);
+  const sent = new Map(listed && [["", listed]]);
+  const isOver = ({contents, sent_at: time}) =>
+    listed && contents.length > 0 && time < listed.sent_at;
+  const isMeant = each => !device || [device, null].includes(each.device);
+  const all = deliveries.filter(each => isMeant(each) && !isOver(each));
+  for (const delivery of all.flatMap(singly)) {
+    const {entry, version, contents} = delivery;
+    sent.set(entry, delivery).set(versionKey(entry, version), delivery);
+    for (const [id, number] of contents) {
+      sent.set(versionKey(id, String(number)), delivery);
+      if (numberSent(id, sent) <= number) sent.set(id, delivery);
     }
-    return sent;
-  },
-);
+  }
+  return sent;
+});
 
-/** What a console has listed, as one delivery for each content: they are many.
- * @param {Delivery} delivery */
-function singly(delivery) {
+/** What a console has listed, as one delivery for each content: they are many. */
+function singly(/** @type {Delivery} */ delivery) {
   if (!delivery.is_listed) return delivery;
   return delivery.contents.map(pair => ({...delivery, contents: [pair]}));
 }
 
-/** The queue item of each entry: the open one, or else the last. */
-const itemsByEntry = memo(
-  /** The account's items for this device, or for any.
-   * @param {QueueItem[]} items */
-  (items, device) => {
-    const isMeant = item => item.is_own && [null, device].includes(item.device);
-    const ordered = items
-      .filter(isMeant)
-      .sort((a, b) => Number(isOpen(a)) - Number(isOpen(b)));
-    return new Map(ordered.map(item => [item.entry, item]));
-  },
-);
+/** The queue item of each entry, of the account's for this device, or for any: the open
+ * one, or else the last. */
+const itemsByEntry = memo((/** @type {QueueItem[]} */ items, device) => {
+  const isMeant = item => item.is_own && [null, device].includes(item.device);
+  const own = items.filter(isMeant);
+  const ordered = [...own.filter(item => !isOpen(item)), ...own.filter(isOpen)];
+  return new Map(ordered.map(item => [item.entry, item]));
+});
 
 /** With a place for the status of each title, which is worked out once. */
 const knownOf = memo((sent, items, queueing) => {
@@ -15474,10 +15441,8 @@ function sentNow() {
   return deliveriesTo(state.sent, chosenDevice());
 }
 
-/** Whether the last list of a console has any of these parts.
- * @param {Entry[]} parts
- * @param {Map<string, Delivery>} sent */
-function isListed(parts, sent) {
+/** Whether the last list of a console has any of these parts. */
+function isListed(/** @type {Entry[]} */ parts, /** @type {Sent} */ sent) {
   return parts.flatMap(contentsIn).some(({id}) => sent.get(id)?.is_listed);
 }
 
@@ -15487,9 +15452,8 @@ function listingConsole() {
   return device && deviceName(device);
 }
 
-/** @param {Title} title
- * @returns {TitleStatus} */
-function statusOf(title) {
+/** @returns {TitleStatus} */
+function statusOf(/** @type {Title} */ title) {
   const items = itemsByEntry(state.items || NO_ITEMS, chosenDevice());
   const known = knownOf(sentNow(), items, state.queueing);
   const status = known.statuses.get(title) || workOutStatus(title, known);
@@ -15508,8 +15472,7 @@ function isOngoing(status) {
   return ["queueing", "pending", "offered", "processing"].includes(status);
 }
 
-/** @param {{size: number}[]} sized */
-function totalSize(sized) {
+function totalSize(/** @type {{size: number}[]} */ sized) {
   return sized.reduce((sum, {size}) => sum + size, 0);
 }
 
@@ -15569,13 +15532,11 @@ const FILTERS = {
   updates: title => statusOf(title).hasNewer,
 };
 /** How many titles of a search each filter shows. No filter depends on the queue. */
-const countTitles = memo(
-  /** @param {Title[]} titles */
-  titles =>
-    Object.entries(FILTERS).map(([filter, shows]) => ({
-      filter,
-      count: titles.filter(shows).length,
-    })),
+const countTitles = memo((/** @type {Title[]} */ titles) =>
+  Object.entries(FILTERS).map(([filter, shows]) => ({
+    filter,
+    count: titles.filter(shows).length,
+  })),
 );
 
 /** The kinds of titles, file types and ages that some titles have, but not all. */
@@ -15627,24 +15588,21 @@ function hasWordNearly(/** @type {Title} */ title, word) {
 
 /** The titles that match: first those whose names begin with the search, and last those
  * that have a word of it but for one letter. */
-const matching = memo(
-  /** @param {Title[]} titles */
-  (titles, search, more) => {
-    const query = fold(search);
-    const words = query.split(" ").filter(Boolean);
-    const rankOf = title => {
-      if (!query) return title.name.includes(search.trim()) ? 0 : -1;
-      if (words.every(word => hasWord(title, word)))
-        return title.plainName.startsWith(query) ? 0 : 1;
-      return words.every(word => hasWordNearly(title, word)) ? 2 : -1;
-    };
-    /** @type {Title[][]} */
-    const ranks = [[], [], []];
-    for (const title of titles)
-      if (isShown(title, more)) ranks[rankOf(title)]?.push(title);
-    return ranks.flat();
-  },
-);
+const matching = memo((/** @type {Title[]} */ titles, search, more) => {
+  const query = fold(search);
+  const words = query.split(" ").filter(Boolean);
+  const rankOf = title => {
+    if (!query) return title.name.includes(search.trim()) ? 0 : -1;
+    if (words.every(word => hasWord(title, word)))
+      return title.plainName.startsWith(query) ? 0 : 1;
+    return words.every(word => hasWordNearly(title, word)) ? 2 : -1;
+  };
+  /** @type {Title[][]} */
+  const ranks = [[], [], []];
+  for (const title of titles)
+    if (isShown(title, more)) ranks[rankOf(title)]?.push(title);
+  return ranks.flat();
+});
 
 /** @returns {Title[]} */
 function searchedTitles() {
@@ -15707,9 +15665,8 @@ function addOnText(number) {
  *   contents?: undefined, more?: undefined,
  * }} Counted an entry, or a file that is gone */
 
-/** Such as "game, update and 2 add-ons", which one file may have.
- * @param {Counted[]} parts */
-function countParts(parts) {
+/** Such as "game, update and 2 add-ons", which one file may have. */
+function countParts(/** @type {Counted[]} */ parts) {
   const counts = Object.entries(countKinds(parts));
   const text = LIST.format(counts.map(([kind, count]) => WORDS.counted[kind](count)));
   const isOne = parts.length === 1 && (parts[0].contents || parts[0].more);
@@ -15717,9 +15674,8 @@ function countParts(parts) {
 }
 
 /** How many contents of each kind are in these parts, each once.
- * @param {Counted[]} parts
  * @returns {Record<string, number>} */
-function countKinds(parts) {
+function countKinds(/** @type {Counted[]} */ parts) {
   const counts = /** @type {Record<string, number>} */ ({});
   const known = new Set();
   const count = (key, kind, number) => {
@@ -15737,8 +15693,7 @@ function countKinds(parts) {
   return counts;
 }
 
-/** @param {{kind?: string, type?: string}} part */
-function kindOf({kind, type}) {
+function kindOf(/** @type {{kind?: string, type?: string}} */ {kind, type}) {
   return kind || (type === "url" ? "link" : "file");
 }
 
@@ -15746,8 +15701,7 @@ function fileTypeOf(/** @type {Entry} */ part) {
   return (part.file_type || WORDS.marks.link).toUpperCase();
 }
 
-/** @param {{size: number}} sized */
-function sizeOf({size}) {
+function sizeOf(/** @type {{size: number}} */ {size}) {
   return size ? formatBytes(size) : WORDS.unknownSize;
 }
 
@@ -15771,10 +15725,8 @@ function marksOfTitle(/** @type {Title} */ title) {
   ];
 }
 
-/** @param {Entry} part
- * @param {PartStatus} status
- * @returns {Mark[]} */
-function marksOfPart(part, status) {
+/** @returns {Mark[]} */
+function marksOfPart(/** @type {Entry} */ part, /** @type {PartStatus} */ status) {
   return [
     [part.part, part.part, "quiet"],
     [part.state === "offline", "offline", "warn"],
@@ -15798,9 +15750,7 @@ function formerAge(/** @type {Title} */ {id}) {
   return age ? WORDS.formerAge[replaced ? "replaced" : "seen"](age) : "";
 }
 
-/** @param {Title[]} titles
- * @param {string} age */
-async function chooseAge(titles, age) {
+async function chooseAge(/** @type {Title[]} */ titles, /** @type {string} */ age) {
   const before = titles.map(({id}) => [id, ageOf(id)]);
   await saveAges(titles.map(({id}) => [id, age]));
   change("library", {selected: new Set(), lastSelected: ""});
@@ -15896,9 +15846,8 @@ function deviceOf(id) {
 
 /** What a device does, as a word with the class of its mark, and when what waits for it
  * is sent, "" where nothing keeps it. A `kind` is "paused", "missed", which something
- * waits for, "off", or the state of the device.
- * @param {Device} device */
-function statusOfDevice(device) {
+ * waits for, "off", or the state of the device. */
+function statusOfDevice(/** @type {Device} */ device) {
   const {state: kind, target, paused_by: by, last_call: last} = device;
   const [when, words] = [WORDS.whenBack, WORDS.deviceStates];
   const name = deviceName(device);
@@ -16469,9 +16418,8 @@ function form(name, submit, ...children) {
   );
 }
 
-/** @param {HTMLFormElement | null} form
- * @returns {Fields} */
-function fieldsOf(form) {
+/** @returns {Fields} */
+function fieldsOf(/** @type {HTMLFormElement | null} */ form) {
   const fields = Object.fromEntries(new FormData(form || undefined));
   for (const {type, name, checked} of /** @type {any} */ (form?.elements || []))
     if (type === "checkbox") fields[name] = checked;
@@ -16950,24 +16898,20 @@ const MIN_LETTERED = 200; // titles in order, beside which their first letters a
 const LETTER_PITCH = 16; // pixels, at least
 
 /** The first letters of titles, each with the place of its first title. */
-const initialsOf = memo(
-  /** @param {Title[]} titles */
-  titles => {
-    /** @type {Map<string, number>} */
-    const places = new Map();
-    titles.forEach(({plainName}, place) => {
-      const [first = ""] = plainName;
-      const letter = /\d/.test(first) ? "#" : first.toUpperCase();
-      if (letter && !places.has(letter)) places.set(letter, place);
-    });
-    return [...places];
-  },
-);
+const initialsOf = memo((/** @type {Title[]} */ titles) => {
+  /** @type {Map<string, number>} */
+  const places = new Map();
+  titles.forEach(({plainName}, place) => {
+    const [first = ""] = plainName;
+    const letter = /\d/.test(first) ? "#" : first.toUpperCase();
+    if (letter && !places.has(letter)) places.set(letter, place);
+  });
+  return [...places];
+});
 
 /** The letters at the edge of a long list, as many as the window has room for. A press
- * or a finger that moves over them leads to the titles; keys have the search.
- * @param {Title[]} titles */
-function renderLetters(titles) {
+ * or a finger that moves over them leads to the titles; keys have the search. */
+function renderLetters(/** @type {Title[]} */ titles) {
   const isByName = state.kept.sort === "name" && !state.library.search;
   if (titles.length < MIN_LETTERED || !isByName) return false;
   const all = initialsOf(titles);
@@ -17412,9 +17356,8 @@ function titleFacts(/** @type {Title} */ title) {
   ];
 }
 
-/** What consoles have listed of a title, a line for each, with when that was read.
- * @param {Title} title */
-function listsOf(title) {
+/** What consoles have listed of a title, a line for each, with when that was read. */
+function listsOf(/** @type {Title} */ title) {
   const ids = new Set(title.parts.flatMap(contentsIn).map(({id}) => id));
   return state.sent
     .filter(each => each.is_listed && each.contents.some(([id]) => ids.has(id)))
@@ -17436,9 +17379,8 @@ function olderThere({parts}, numberThere) {
   return level < newest && WORDS.updateThere(level, newest);
 }
 
-/** The newest update among contents, as people count them.
- * @param {{kind?: string, number: number}[]} contents */
-function levelOf(contents) {
+/** The newest update among contents, as people count them. */
+function levelOf(/** @type {{kind?: string, number: number}[]} */ contents) {
   const levels = contents
     .filter(({kind}) => kind !== "add-on")
     .map(each => each.number);
@@ -17499,9 +17441,7 @@ function renderParts(/** @type {Title} */ title) {
   );
 }
 
-/** @param {Title} title
- * @param {Entry} part */
-function renderPart(title, part) {
+function renderPart(/** @type {Title} */ title, /** @type {Entry} */ part) {
   return h.li(
     {class: part.part ? "part is-replaced" : "part", key: part.id},
     renderPartChoice(title, part),
@@ -17510,9 +17450,7 @@ function renderPart(title, part) {
   );
 }
 
-/** @param {Title} title
- * @param {Entry} part */
-function renderPartChoice(title, part) {
+function renderPartChoice(/** @type {Title} */ title, /** @type {Entry} */ part) {
   const status = statusOf(title).ofParts.get(part.id) || "";
   const sent = deliveryOf(part, sentNow());
   const label = partLabel(title, part);
@@ -17798,9 +17736,8 @@ function rowsOf(/** @type {QueueItem[]} */ items) {
   return [...rows.values()];
 }
 
-/** @param {QueueItem} item
- * @returns {QueueRow} a row without its items */
-function rowOf(item, key) {
+/** @returns {QueueRow} a row without its items */
+function rowOf(/** @type {QueueItem} */ item, key) {
   return {key, name: item.name, place: placeOf(item), items: []};
 }
 
@@ -17813,9 +17750,8 @@ function isSending(/** @type {QueueRow} */ {items}) {
 }
 
 /** What a progress bar shows of all its parts, without those that have failed.
- * @param {QueueRow} row
  * @returns {Figures} */
-function figuresOf({name, items}) {
+function figuresOf(/** @type {QueueRow} */ {name, items}) {
   const parts = items.filter(item => isOpen(item) || item.status === "completed");
   const sum = of => parts.reduce((total, part) => total + of(part), 0);
   const size = totalSize(parts);
@@ -17924,10 +17860,8 @@ const takersOf = memo((devices, account) =>
   devices.filter(each => each.account === account),
 );
 
-/** What waits for each device, in the order of the lanes, and then for any.
- * @param {QueueRow[]} rows
- * @param {Device[]} devices */
-function renderGroups(rows, devices) {
+/** What waits for each device, in the order of the lanes, and then for any. */
+function renderGroups(/** @type {QueueRow[]} */ rows, /** @type {Device[]} */ devices) {
   const others = rows.filter(row => !deviceOf(row.place));
   const isFreed = ({items}) => items.some(item => item.freed_from);
   const rest = others.filter(row => !isFreed(row));
@@ -18141,9 +18075,8 @@ function renderFinished(/** @type {QueueRow[]} */ rows) {
   ];
 }
 
-/** Cancel or clear items. It can be undone.
- * @param {QueueItem[]} items */
-async function endItems(path, body, items) {
+/** Cancel or clear items. It can be undone. */
+async function endItems(path, body, /** @type {QueueItem[]} */ items) {
   const {undo: action} = await changeQueue(path, body);
   const undo = async () => {
     await changeQueue("undo", {undo: action});
@@ -18158,9 +18091,8 @@ async function endItems(path, body, items) {
   else tell({kind: path, names, say: () => WORDS.cleared, undo});
 }
 
-/** What items are of, by the ids of their titles.
- * @param {QueueItem[]} items */
-function namesOf(items) {
+/** What items are of, by the ids of their titles. */
+function namesOf(/** @type {QueueItem[]} */ items) {
   /** @type {Record<string, string>} */
   const names = {};
   for (const {title, name} of items)
@@ -18379,9 +18311,7 @@ function partOf(/** @type {QueueItem} */ {title, entry}) {
   return findTitle(title)?.parts.find(({id}) => id === entry);
 }
 
-/** @param {QueueRow} row
- * @param {VNode} heading */
-function renderRowText(row, heading) {
+function renderRowText(/** @type {QueueRow} */ row, /** @type {VNode} */ heading) {
   const flows = () => {
     const figures = figuresOf(row); // of one part of a row
     return [h.p("percent", progressFacts(figures)[0]), renderProgress(figures)];
@@ -18407,9 +18337,8 @@ function renderOutcome(/** @type {QueueRow} */ row) {
   ];
 }
 
-/** Why parts of a row have failed, and what to do.
- * @param {QueueItem[]} told */
-function renderReasons(told) {
+/** Why parts of a row have failed, and what to do. */
+function renderReasons(/** @type {QueueItem[]} */ told) {
   const failed = told.filter(item => item.status === "failed");
   const tried = told.filter(item => isOpen(item) && item.error);
   const noted = told.filter(item => item.status === "completed" && item.error);
@@ -18570,9 +18499,8 @@ function renderMoves({ways = {}, name}, items) {
   return [...moves, heading, ...devices.map(toPlace)];
 }
 
-/** Open a closed menu by the keys that would choose from it at once.
- * @param {KeyboardEvent & {target: HTMLSelectElement}} event */
-function openMenu(event) {
+/** Open a closed menu by the keys that would choose from it at once. */
+function openMenu(/** @type {KeyboardEvent & {target: HTMLSelectElement}} */ event) {
   const {key, target, altKey, ctrlKey, metaKey} = event;
   const chooses = /^(Arrow|Page|Home|End|[^ ]$)/.test(key);
   const isShortcut = altKey || ctrlKey || metaKey;
@@ -19121,9 +19049,8 @@ async function findConsoles() {
   changeAdding({found, note: found.length ? "" : note}, adding);
 }
 
-/** Add what was found or, where its program is not known, ask for that.
- * @param {FoundConsole} place */
-async function addFound({address, port, program}) {
+/** Add what was found or, where its program is not known, ask for that. */
+async function addFound(/** @type {FoundConsole} */ {address, port, program}) {
   const {adding} = state;
   const host = `${address}:${port}`;
   if (!program) return changeAdding({isAsked: true, way: "server", step: 1, host});
@@ -19184,9 +19111,8 @@ function serverAddress() {
 }
 
 /** The lines to copy, by what they do.
- * @param {Adding} adding
  * @returns {Record<string, string>} */
-function commandLines(adding) {
+function commandLines(/** @type {Adding} */ adding) {
   const {code, isFirst, system, name} = adding;
   const server = serverAddress();
   const [label, target] = [name.trim(), targetOf(adding)].map(text =>
@@ -19253,8 +19179,7 @@ function renderLooking(/** @type {Adding} */ {found, note}) {
   );
 }
 
-/** @param {FoundConsole} place */
-function renderFound(place) {
+function renderFound(/** @type {FoundConsole} */ place) {
   const {address, port, greeting, program, does} = place;
   const name = WORDS.programs[program] || greeting;
   const facts = [`${address}:${port}`, WORDS.portDoes[does || "unknown"]];
@@ -19267,10 +19192,8 @@ function renderFound(place) {
 }
 
 /** A console that was added: how it is, what it is called and, where there are several
- * people, whose it is.
- * @param {Adding} adding
- * @param {Device} device */
-function renderAdded(adding, device) {
+ * people, whose it is. */
+function renderAdded(/** @type {Adding} */ adding, /** @type {Device} */ device) {
   const {id, name, account} = device;
   const own = ownerId(account);
   const choices = owners().map(([key, text]) => [key, text, key === own]);
@@ -19857,8 +19780,7 @@ function renderDiskAway(disk) {
   });
 }
 
-/** @param {DiskAway} disk */
-function renderGiveUp({path, entries, id, missing}) {
+function renderGiveUp(/** @type {DiskAway} */ {path, entries, id, missing}) {
   const act = async () => {
     await call("DELETE", `web/disks/${encodeURIComponent(id)}`);
     await poll("scan");
@@ -20029,8 +19951,7 @@ function renderNowhere() {
   return renderFolded(WORDS.onNoConsole, sum, h.ul(null, titles.map(row)));
 }
 
-/** @param {Tidy} tidy */
-function renderTidyFiles({files, bytes, passed_over: passed}) {
+function renderTidyFiles(/** @type {Tidy} */ {files, bytes, passed_over: passed}) {
   if (!files.length && !passed.length) return h.p("meta", WORDS.tidyNone);
   const groups = groupBy(files, ({reason}) => reason);
   const sum = WORDS.tidySum(files.length, formatBytes(bytes));
@@ -20047,8 +19968,7 @@ function renderTidyFiles({files, bytes, passed_over: passed}) {
   ];
 }
 
-/** @param {TidyFile[]} files */
-function renderTidyGroup(reason, files) {
+function renderTidyGroup(reason, /** @type {TidyFile[]} */ files) {
   if (!files.length) return false;
   const sum = WORDS.tidySum(files.length, formatBytes(totalSize(files)));
   const columns = [WORDS.name, WORDS.fields.size];
@@ -20057,8 +19977,7 @@ function renderTidyGroup(reason, files) {
   return renderFolded(WORDS.tidyReasons[reason], sum, table);
 }
 
-/** @param {PassedOver[]} passed */
-function renderPassedOver(passed) {
+function renderPassedOver(/** @type {PassedOver[]} */ passed) {
   const counts = joinFacts(state.scan.passed_over.map(sentence));
   const table = renderTidyTable([WORDS.name], passed, renderPassed);
   return renderFolded(WORDS.passedOver, counts, table);
@@ -20124,9 +20043,7 @@ function equalName(/** @type {TidyFile} */ {of: id}) {
 }
 
 /** One line a file, with tabs, as spreadsheets take it. */
-/** @param {TidyFile[]} files
- * @param {PassedOver[]} passed */
-function tidyText(files, passed) {
+function tidyText(/** @type {TidyFile[]} */ files, /** @type {PassedOver[]} */ passed) {
   const lines = files.map(file => [
     WORDS.tidyReasons[file.reason],
     file.size,
@@ -20306,9 +20223,8 @@ function addFiles(/** @type {File[]} */ files) {
   runUploads();
 }
 
-/** Why the library does not take a file, or "".
- * @param {File} file */
-function whyLeftOut({name, size}) {
+/** Why the library does not take a file, or "". */
+function whyLeftOut(/** @type {File} */ {name, size}) {
   const {types, max_cover_bytes: max} = /** @type {Inbox} */ (state.account.inbox);
   const type = typeOf(name);
   if (!size) return WORDS.whyLeftOut.empty;
@@ -20328,9 +20244,8 @@ function isHidden({name}) {
 
 /** An upload, paused where a file of that type and size is there already. Images of
  * cartridges have few sizes: one of these must be named alike too.
- * @param {File} file
  * @returns {Upload} */
-function makeUpload(file) {
+function makeUpload(/** @type {File} */ file) {
   const [type, words] = [typeOf(file.name), fold(file.name)];
   const isNamed = text => words.includes(fold(text));
   const same = state.entries?.find(
