@@ -14014,7 +14014,7 @@ function initialState() {
     ages: /** @type {Record<string, number> | null} */ (null),
     // Of those, what children saw before:
     former: /** @type {Record<string, {age: number, replaced: boolean}>} */ ({}),
-    sent: NO_DELIVERIES,
+    sent: /** @type {Delivery[]} */ (NOTHING),
     items: /** @type {QueueItem[] | null} */ (null),
     finished: 0, // number of items that have ended, also those that are not loaded
     devices: /** @type {Device[] | null} */ (null),
@@ -14079,14 +14079,8 @@ function stored(name) {
   }
 }
 
-/** @type {Entry[]} */
-const NO_ENTRIES = [];
-/** @type {QueueItem[]} */
-const NO_ITEMS = [];
-/** @type {Delivery[]} */
-const NO_DELIVERIES = [];
-/** @type {Device[]} */
-const NO_DEVICES = [];
+/** @type {any[]} */
+const NOTHING = []; // in place of a list that is not loaded: the same each time
 const state = initialState();
 let drawing = false;
 
@@ -14273,6 +14267,13 @@ function showTrouble(text) {
   Object.assign(trouble.querySelector("p") || {}, {textContent: text});
 }
 
+/** A copy of a set, without a thing that it had, or with it. */
+function toggled(set, thing) {
+  const copy = new Set(set);
+  if (!copy.delete(thing)) copy.add(thing);
+  return copy;
+}
+
 /** Return a function that computes again only when its arguments change, also those
  * that `compute` does not take.
  * @template {any[]} Arguments
@@ -14429,9 +14430,8 @@ function formatAge(time) {
   const minutes = Math.floor((Date.now() - then.getTime()) / 60000);
   if (minutes < 1) return WORDS.now;
   if (minutes < 60) return WORDS.minutesAgo(minutes);
-  return minutes < 20 * 60
-    ? WORDS.hoursAgo(Math.floor(minutes / 60))
-    : then.toLocaleString(LOCALE, {dateStyle: "medium"});
+  if (minutes < 20 * 60) return WORDS.hoursAgo(Math.floor(minutes / 60));
+  return then.toLocaleDateString(LOCALE, {dateStyle: "medium"});
 }
 
 /** The time of today, else the date too. */
@@ -14969,10 +14969,8 @@ function addressOf(view) {
 
 /** Take over a search and filters from the address. */
 function readSearch(query) {
-  const {search, filter, more} = {
-    ...WHOLE,
-    ...Object.fromEntries(new URLSearchParams(query)),
-  };
+  const given = Object.fromEntries(new URLSearchParams(query));
+  const {search, filter, more} = {...WHOLE, ...given};
   change("library", {search, filter: filter in FILTERS ? filter : "all", more});
 }
 
@@ -15103,17 +15101,14 @@ function contentsIn(/** @type {Entry} */ part) {
 function makeTitle(id, /** @type {Entry[]} */ parts) {
   const name = titleName(parts);
   const words = wordsOf(name);
+  const times = parts.map(part => part.file_time || part.created_at).sort();
   return {
     id,
     name,
     kind: titleKind(parts[0]),
     parts,
     size: totalSize(fewest(parts.filter(isCurrent))),
-    created_at:
-      parts
-        .map(part => part.file_time || part.created_at)
-        .sort()
-        .at(-1) || "",
+    created_at: times.at(-1) || "",
     // Digits come before letters, and those before symbols.
     sortKey: (/^[\p{L}\p{N}]/u.test(words) ? "" : "\uffff") + words,
     plainName: fold(name),
@@ -15171,11 +15166,8 @@ const ROMAN = ["ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"]; // from two o
 function numerals(text) {
   const other = word =>
     /^[2-9]$/.test(word) ? ROMAN[Number(word) - 2] : 2 + ROMAN.indexOf(word);
-  return text
-    .split(" ")
-    .map(other)
-    .filter(number => number !== 1)
-    .join(" ");
+  const others = text.split(" ").map(other);
+  return others.filter(number => number !== 1).join(" ");
 }
 
 /** Words that are found whole only: the letters "add" should not find all add-ons.
@@ -15199,7 +15191,7 @@ const titlesById = memo(titles => {
 
 /** @returns {Title[]} */
 function allTitles() {
-  return titlesOf(state.entries || NO_ENTRIES);
+  return titlesOf(state.entries || NOTHING);
 }
 
 /** @returns {Title | undefined} of this id, or with a part of this id */
@@ -15454,18 +15446,11 @@ function listingConsole() {
 
 /** @returns {TitleStatus} */
 function statusOf(/** @type {Title} */ title) {
-  const items = itemsByEntry(state.items || NO_ITEMS, chosenDevice());
+  const items = itemsByEntry(state.items || NOTHING, chosenDevice());
   const known = knownOf(sentNow(), items, state.queueing);
   const status = known.statuses.get(title) || workOutStatus(title, known);
   known.statuses.set(title, status);
   return status;
-}
-
-/** What a device receives of a title now, whoever sent it. */
-function sendingOf(/** @type {Title} */ title) {
-  return (state.items || NO_ITEMS).find(
-    ({status, entry}) => status === "processing" && findTitle(entry) === title,
-  );
 }
 
 function isOngoing(status) {
@@ -15836,7 +15821,10 @@ async function deviceToSendTo() {
       return device.id;
     },
   }));
-  return ask({text: WORDS.deviceGone(state.kept.device.name || WORDS.thatDevice), choices});
+  return ask({
+    text: WORDS.deviceGone(state.kept.device.name || WORDS.thatDevice),
+    choices,
+  });
 }
 
 /** @returns {Device | undefined} with this id */
@@ -15903,7 +15891,7 @@ function targetText(/** @type {Device} */ device) {
 
 /** Whether something waits for a device. */
 function isAwaited(/** @type {Device} */ {id}) {
-  return (state.items || NO_ITEMS).some(item => isOpen(item) && placeOf(item) === id);
+  return (state.items || NOTHING).some(item => isOpen(item) && placeOf(item) === id);
 }
 
 function renderTargetNote(/** @type {Device} */ device) {
@@ -15926,8 +15914,7 @@ function renderDeviceMenu() {
   );
   if (!state.devices || (!choices.length && (offersDevice() || isChild())))
     return false;
-  if (!choices.length)
-    return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
+  if (!choices.length) return addDeviceButton("to-device");
   const text = [
     glyph("device"),
     h.span(null, h.span("to-word", WORDS.sendTo, " "), h.b(null, name)),
@@ -16190,10 +16177,8 @@ function renderPage() {
 /** The dialog on top, or "page": it has the toasts, which it would cover. */
 function layerOnTop() {
   if (state.phase !== "in" || state.invitation) return "page";
-  const {question, adding, filters} = state;
-  const layers = {question, adding, details: state.details.id, filters};
-  const open = Object.entries(layers).find(([, value]) => value);
-  return open ? open[0] : "page";
+  const word = Object.keys(DIALOGS).filter(isDialogOpen).at(-1) || "page";
+  return word === "title" ? "details" : word;
 }
 
 /** The selection is kept while other views are shown. */
@@ -16297,13 +16282,19 @@ function renderToasts(layer = "page") {
   );
 }
 
+/** The buttons of a toast, which each end it.
+ * @param {Action[]} actions */
+function renderActions(id, actions) {
+  return actions.map(({label, act}) =>
+    button(label, () => (dismiss(id), act()), {class: "plain", key: label}),
+  );
+}
+
 function renderToast(/** @type {Toast} */ {id, text, isError, actions}) {
   return h.div(
     {class: isError ? "toast bad" : "toast", key: id},
     h.p(null, text),
-    actions.map(({label, act}) =>
-      button(label, () => (dismiss(id), act()), {class: "plain", key: label}),
-    ),
+    renderActions(id, actions),
     !actions.length &&
       iconButton("close", WORDS.close, () => dismiss(id), {key: "close"}),
   );
@@ -16771,13 +16762,18 @@ function renderFirstRun() {
   const [device] = reachable();
   const paths = CHOICE.format((folders || []).map(({path}) => path));
   const put = paths ? WORDS.emptyTextOf(paths) : WORDS.emptyText;
-  const scan = state.account.admin && !scanning && button(WORDS.scanNow, startScan);
-  const add = button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"});
+  const {admin, inbox} = state.account;
+  const scan = admin && !scanning && button(WORDS.scanNow, startScan);
+  const addGames = inbox && button([glyph("add"), WORDS.addGames], chooseFiles);
   const found = scanning ? WORDS.emptyScanText(files) : put;
   const tick = h.span("unseen", WORDS.ticks.check);
   const steps = {
-    files: [count > 0 && WORDS.titles(count), found, [scan, renderAddGames()]],
-    device: [device && deviceName(device), WORDS.devicesLead, !offersDevice() && add],
+    files: [count > 0 && WORDS.titles(count), found, [scan, addGames]],
+    device: [
+      device && deviceName(device),
+      WORDS.devicesLead,
+      !offersDevice() && addDeviceButton(),
+    ],
     send: [hasSent() && WORDS.firstSend, WORDS.firstSend],
   };
   return h.section(
@@ -17024,7 +17020,9 @@ function onConsole(/** @type {Title} */ {parts}) {
 
 /** The row of the queue in which a device receives a title now, whoever sent it. */
 function rowSending(/** @type {Title} */ title) {
-  const item = sendingOf(title);
+  const item = (state.items || NOTHING).find(
+    ({status, entry}) => status === "processing" && findTitle(entry) === title,
+  );
   return item && openRows().find(({items}) => items.includes(item));
 }
 
@@ -17396,12 +17394,6 @@ function ticks(/** @type {Title} */ title) {
   return new Set(parts.map(part => part.id));
 }
 
-function toggleTick(/** @type {Title} */ title, id) {
-  const ticked = new Set(ticks(title));
-  if (!ticked.delete(id)) ticked.add(id);
-  change("details", {ticked});
-}
-
 /** The button that sends the ticked parts, after what they are. */
 function renderSendParts(/** @type {Title} */ title) {
   const ticked = ticks(title);
@@ -17473,7 +17465,7 @@ function renderPartChoice(/** @type {Title} */ title, /** @type {Entry} */ part)
       checked: ticks(title).has(part.id),
       disabled: !isHere,
       "aria-label": part.name,
-      onchange: () => toggleTick(title, part.id),
+      onchange: () => change("details", {ticked: toggled(ticks(title), part.id)}),
     }),
     h.span(
       "part-text",
@@ -17686,7 +17678,7 @@ function waits(/** @type {QueueItem} */ item) {
 
 /** Those of the account. */
 function openItems() {
-  return (state.items || NO_ITEMS).filter(item => item.is_own && isOpen(item));
+  return (state.items || NOTHING).filter(item => item.is_own && isOpen(item));
 }
 
 /** How many rows of the account are open. */
@@ -17701,7 +17693,7 @@ function currentItem() {
 
 /** @returns {QueueRow[]} that the account sees and that have not ended */
 function openRows() {
-  return rowsOf((state.items || NO_ITEMS).filter(isOpen));
+  return rowsOf((state.items || NOTHING).filter(isOpen));
 }
 
 /** Those that have ended, the last one first. */
@@ -17719,26 +17711,24 @@ function finishedItems(/** @type {QueueItem[]} */ items) {
 
 /** The open rows, in the order of the queue, then the others, the last one first. */
 function rowsOf(/** @type {QueueItem[]} */ items) {
-  /** @type {Map<string, QueueRow>} */
-  const rows = new Map();
   const open = items.filter(isOpen);
   const sends = new Set(open.map(item => keyOfRow(item, item.created_at)));
-  for (const item of [...open, ...finishedItems(items)]) {
+  const keyIn = item => {
     const send = keyOfRow(item, item.created_at);
-    const goesOn = sends.has(send) && item.status !== "cancelled";
-    const key = goesOn ? keyOfRow(item) : send;
-    const {items: parts} = rows.get(key) || rowOf(item, key);
-    if (isOpen(item)) parts.push(item);
-    else parts.unshift(item);
-    const name = parts.length > 1 && findTitle(item.title)?.name;
-    rows.set(key, {...rowOf(item, key), name: name || item.name, items: parts});
-  }
-  return [...rows.values()];
+    return sends.has(send) && item.status !== "cancelled" ? keyOfRow(item) : send;
+  };
+  const groups = groupBy([...open, ...finishedItems(items)], keyIn);
+  return Array.from(groups, ([key, all]) => {
+    const ended = all.filter(item => !isOpen(item)).reverse();
+    return rowOf(key, [...ended, ...all.filter(isOpen)]);
+  });
 }
 
-/** @returns {QueueRow} a row without its items */
-function rowOf(/** @type {QueueItem} */ item, key) {
-  return {key, name: item.name, place: placeOf(item), items: []};
+/** @returns {QueueRow} */
+function rowOf(key, /** @type {QueueItem[]} */ items) {
+  const [{name, title}] = items;
+  const whole = items.length > 1 && findTitle(title)?.name;
+  return {key, name: whole || name, place: placeOf(items[0]), items};
 }
 
 function keyOfRow(/** @type {QueueItem} */ item, send = "") {
@@ -17851,7 +17841,7 @@ function hasFailed(/** @type {QueueRow} */ {items}) {
  * account has no other. */
 function placeOf(/** @type {QueueItem} */ item) {
   const isPending = item.status === "pending" && item.freed_from === null;
-  const takers = isPending ? takersOf(state.devices || NO_DEVICES, item.account) : [];
+  const takers = isPending ? takersOf(state.devices || NOTHING, item.account) : [];
   if (takers.length === 1) return item.device || takers[0].id;
   return item.device || (item.status === "pending" ? null : item.key);
 }
@@ -17942,7 +17932,7 @@ function totalsText(rows, device) {
 /** Bytes per second of what is being sent or, if that is nothing, was sent last.
  * @param {string} device its id */
 function speedOf(device) {
-  const items = (state.items || NO_ITEMS).filter(item => placeOf(item) === device);
+  const items = (state.items || NOTHING).filter(item => placeOf(item) === device);
   const sending = items.filter(item => item.status === "processing");
   if (sending.length) return sending.reduce((sum, {speed}) => sum + speed, 0);
   const sent = finishedItems(items).filter(item => item.status === "completed");
@@ -17995,19 +17985,15 @@ function renderIdle(/** @type {Device[]} */ devices) {
 
 function renderPause(/** @type {Device} */ device) {
   if (!mayEdit(device)) return false;
-  const icon = isPaused(device) ? "play" : "pause";
-  const pause = () => pauseDevice(device);
-  return iconButton(icon, pauseLabel(device), pause, {key: "pause"});
+  const {id, name} = device;
+  const pause = () => changeDevice(id, {paused: !isPaused(device)});
+  return isPaused(device)
+    ? iconButton("play", WORDS.resumeName(name), pause, {key: "pause"})
+    : iconButton("pause", WORDS.pauseName(name), pause, {key: "pause"});
 }
 
-function pauseLabel(/** @type {Device} */ device) {
-  const label = isPaused(device) ? WORDS.resumeName : WORDS.pauseName;
-  return label(device.name);
-}
-
-/** Pause a device, or let it go on. */
-function pauseDevice(/** @type {Device} */ device) {
-  return changeRow("POST", `devices/${device.id}`, {paused: !isPaused(device)});
+function changeDevice(id, fields) {
+  return changeRow("POST", `devices/${id}`, fields);
 }
 
 function mayEdit(/** @type {Device} */ {is_own: isOwn}) {
@@ -18064,7 +18050,7 @@ async function removeDevice(/** @type {Device} */ {id, name}) {
 }
 
 function renderFinished(/** @type {QueueRow[]} */ rows) {
-  const hasMore = state.finished > finishedItems(state.items || NO_ITEMS).length;
+  const hasMore = state.finished > finishedItems(state.items || NOTHING).length;
   const showMore = () => {
     change("queue", {finishedShown: state.queue.finishedShown + FINISHED_STEP});
     return poll("changes");
@@ -18101,11 +18087,12 @@ function namesOf(/** @type {QueueItem[]} */ items) {
 }
 
 function renderHint() {
-  return h.aside(
-    {class: "hint", key: "hint"},
-    h.p(null, WORDS.noDevice),
-    button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
-  );
+  const note = h.p(null, WORDS.noDevice);
+  return h.aside({class: "hint", key: "hint"}, note, addDeviceButton());
+}
+
+function addDeviceButton(style = "primary", icon = "device") {
+  return button([glyph(icon), WORDS.addDevice], addDevice, {class: style});
 }
 
 function percentOf(/** @type {Figures} */ item) {
@@ -18218,27 +18205,21 @@ function offersDevice() {
 }
 
 function renderOffer() {
-  const add = button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"});
+  const note = h.p("lane-text", WORDS.noDevice);
   return h.section(
     {class: "dock", key: "dock", "aria-label": WORDS.addDevice},
-    h.div(
-      "lane note-lane",
-      h.p("lane-text", WORDS.noDevice),
-      h.div("lane-buttons", add),
-    ),
+    h.div("lane note-lane", note, h.div("lane-buttons", addDeviceButton())),
   );
 }
 
 /** That titles were queued, for a while. */
 function renderNote(/** @type {Toast} */ {id, text, names, actions}) {
   const [title] = Object.keys(names).map(findTitle);
-  const act = each => () => (dismiss(id), each.act());
-  const buttons = actions.map(each => button(each.label, act(each), {class: "plain"}));
   return h.li(
     {class: "lane note-lane", key: `note-${id}`},
     title && h.span("entry-cover", renderCover(title)),
     h.p({class: "lane-text", role: "status"}, text),
-    h.div("lane-buttons", buttons),
+    h.div("lane-buttons", renderActions(id, actions)),
   );
 }
 
@@ -18247,12 +18228,6 @@ function noteOf(/** @type {QueueRow} */ {items}) {
   const id = findTitle(items[0].title)?.id || "";
   const isOf = ({names}) => id in names && Object.keys(names).length === 1;
   return state.toasts.filter(isOfDock).find(isOf);
-}
-
-function renderUndo(/** @type {Toast} */ {id, actions}) {
-  const undo = actions.find(({label}) => label === WORDS.undo);
-  const act = () => (dismiss(id), undo?.act());
-  return h.div("lane-buttons", undo && button(WORDS.undo, act, {class: "plain"}));
 }
 
 function renderLaneHead(/** @type {Device} */ device) {
@@ -18271,6 +18246,7 @@ function renderLane(row, isQueue) {
   const facts = isFull ? progressFacts : figures => ["", leftText(figures)];
   const text = () => joinFacts([place, ...facts(figuresOf(row)).slice(1)]);
   const note = isQueue ? undefined : noteOf(row);
+  const undo = note?.actions.filter(({label}) => label === WORDS.undo) || [];
   const link = h.a({class: "entry-name", href: "#queue", title: WORDS.queue}, name);
   return h.li(
     {class: "lane", key: row.key},
@@ -18290,14 +18266,14 @@ function renderLane(row, isQueue) {
     ),
     live(() => renderProgress(figuresOf(row))),
     isQueue && h.div("lane-buttons", renderRowButtons(row)),
-    note && renderUndo(note),
+    note && h.div("lane-buttons", renderActions(note.id, undo)),
     isQueue && renderRowParts(row),
   );
 }
 
 /** A row of its own for one part of a row. */
 function renderRowPart(/** @type {QueueItem} */ item) {
-  const row = {...rowOf(item, item.id), place: null, items: [item]};
+  const row = {...rowOf(item.id, [item]), place: null};
   const [title, part] = [findTitle(item.title), partOf(item)];
   const label = title && part ? partLabel(title, part) : withoutEnding(item.name);
   return h.li(
@@ -18361,11 +18337,7 @@ function remedyOf({reason = "", code = reason, arguments: {why} = {}}) {
 function renderUnfold(/** @type {QueueRow} */ {key, items}) {
   if (items.length < 2 || isChild()) return false;
   const parts = items.map(item => partOf(item) || {type: "filepath"});
-  const unfold = () => {
-    const unfolded = new Set(state.queue.unfolded);
-    if (!unfolded.delete(key)) unfolded.add(key);
-    change("queue", {unfolded});
-  };
+  const unfold = () => change("queue", {unfolded: toggled(state.queue.unfolded, key)});
   return button([h.span(null, countParts(parts)), glyph("unfold")], unfold, {
     ...{class: "unfold", key: "unfold", title: WORDS.contents},
     "aria-expanded": String(state.queue.unfolded.has(key)),
@@ -18421,7 +18393,7 @@ function renderFolderDeeds(/** @type {QueueItem[]} */ ended, name) {
   const top = `${device.address.replace(/(:\/\/[^/]*)\/.*/, "$1")}${folder}`;
   const choose = async each => {
     const target = `${top.replace(/\/$/, "")}/${encodeURIComponent(each)}`;
-    await changeRow("POST", `devices/${device.id}`, {target});
+    await changeDevice(device.id, {target});
     await changeItems(ended, "retry");
   };
   const names = String(folders).split(", ");
@@ -18670,9 +18642,7 @@ function renderSettings() {
     !isChild() &&
       h.nav(
         {class: "tabs", "aria-label": WORDS.settings},
-        tabs().map(tab =>
-          renderTab(`settings/${tab}`, tab === shown, WORDS.tabs[tab]),
-        ),
+        tabs().map(tab => renderTab(`settings/${tab}`, tab === shown, WORDS.tabs[tab])),
       ),
     h.div({class: "panels", key: shown}, TABS[shown].panels()),
   ];
@@ -18713,9 +18683,9 @@ function renderLoaded(name, value, render = node => node) {
   );
 }
 
-function list(name, rows, renderRow, empty = "") {
+function list(name, rows, renderRow, empty = "", style = null) {
   return renderLoaded(name, rows, () =>
-    rows.length ? h.ul(null, rows.map(renderRow)) : h.p("meta", empty),
+    rows.length ? h.ul(style, rows.map(renderRow)) : h.p("meta", empty),
   );
 }
 
@@ -18812,13 +18782,8 @@ function openForm(name) {
 function renderDevices() {
   return panel(
     WORDS.devices,
-    renderLoaded("devices", state.devices, devices =>
-      devices.length
-        ? h.ul("devices", devices.map(renderDevice))
-        : h.p("lead", WORDS.devicesLead),
-    ),
-    state.devices &&
-      button([glyph("add"), WORDS.addDevice], addDevice, {class: "primary"}),
+    list("devices", state.devices, renderDevice, WORDS.devicesLead, "devices"),
+    state.devices && addDeviceButton("primary", "add"),
   );
 }
 
@@ -18859,7 +18824,7 @@ function renderDevice(/** @type {Device} */ device) {
     renderTargetNote(device),
     renderRowForm(
       formName,
-      fields => changeRow("POST", `devices/${id}`, fields),
+      fields => changeDevice(id, fields),
       field(WORDS.newName(name), "name", newName),
     ),
     device.address && renderAddressForm(device),
@@ -18894,7 +18859,7 @@ function ownerId(name) {
 }
 
 function renderOwner(/** @type {Device} */ {id, name, account}) {
-  const choose = owner => changeRow("POST", `devices/${id}`, {account: Number(owner)});
+  const choose = owner => changeDevice(id, {account: Number(owner)});
   const value = ownerId(account);
   return value && renderRowMenu(WORDS.belongsTo, name, owners(), value, choose);
 }
@@ -18909,15 +18874,14 @@ function renderProgram(/** @type {Device} */ {id, name, address = ""}) {
   const programs = all.filter(each => KNOWN.programs[each[0]].scheme === scheme);
   const now = programs.find(each => targetAt(each[0]) === address);
   const choices = now ? programs : [["", address], ...programs];
-  const choose = program =>
-    changeRow("POST", `devices/${id}`, {target: targetAt(program)});
+  const choose = program => changeDevice(id, {target: targetAt(program)});
   return renderRowMenu(WORDS.changeProgram, name, choices, now?.[0] || "", choose);
 }
 
 function renderAddressForm(/** @type {Device} */ device) {
   const {id, address = ""} = device;
   const save = ({target, user, password}) =>
-    changeRow("POST", `devices/${id}`, {
+    changeDevice(id, {
       target: /\//.test(target) ? target.trim() : atHost(address, target.trim()),
       ...(user && {user: user.trim(), password}),
     });
@@ -18943,8 +18907,8 @@ function atHost(address, host) {
 }
 
 function renderShare(/** @type {Device} */ {id, name, shared}) {
-  const share = shared => changeRow("POST", `devices/${id}`, {shared});
-  const onchange = ({target}) => attempt(() => share(target.checked));
+  const share = ({target}) => changeDevice(id, {shared: target.checked});
+  const onchange = event => attempt(() => share(event));
   const props = {"aria-label": WORDS.shareName(name), checked: shared, onchange};
   return h.label("check", h.input({type: "checkbox", ...props}), WORDS.shareDevice);
 }
@@ -19202,7 +19166,7 @@ function renderAdded(/** @type {Adding} */ adding, /** @type {Device} */ device)
       name: fields.name.trim(),
       ...(own && {account: Number(fields.owner)}),
     };
-    await changeRow("POST", `devices/${id}`, body);
+    await changeDevice(id, body);
     closeAdding();
   };
   const why = targetText(device);
@@ -19697,7 +19661,7 @@ function renderMenus(/** @type {URL} */ {href, protocol, hostname, port, pathnam
   const usual = scheme === "https" ? "443" : "80";
   const values = [scheme, hostname, port || usual, pathname.slice(0, -1)];
   const file = `[catalogd]\nname=catalogd\nlocal_address=${href}`;
-  const left = (state.entries || NO_ENTRIES).filter(
+  const left = (state.entries || NOTHING).filter(
     ({type, file_type: ending, base_id: base}) =>
       type === "filepath" && KNOWN.packages.includes(ending || "") && !base,
   );
@@ -20303,13 +20267,8 @@ async function sendPiece(/** @type {Upload} */ upload) {
 /** Send a piece of an upload, or begin it first. The browser reads the piece: here, a
  * byte tells whether it can. */
 async function sendBytes(/** @type {Upload} */ upload) {
-  const {
-    id,
-    file,
-    offset,
-    length,
-    call: {signal},
-  } = upload;
+  const {id, file, offset, length} = upload;
+  const {signal} = upload.call;
   const {name, size, lastModified} = file;
   const began = performance.now();
   const how = {signal, limit: MAX_PIECE_MS, headers: {"Upload-Offset": String(offset)}};
@@ -20416,18 +20375,12 @@ async function filesOf(entry) {
   const reader = entry.createReader();
   /** @type {any[]} */
   const found = [];
-  for (
-    let batch;
-    !batch || batch.length;
-    found.push(...batch) // of a hundred at most
-  )
+  let batch; // of a hundred at most
+  do {
     batch = await new Promise((...ends) => reader.readEntries(...ends));
+    found.push(...batch);
+  } while (batch.length);
   return (await Promise.all(found.map(filesOf))).flat();
-}
-
-function renderAddGames() {
-  const content = [glyph("add"), WORDS.addGames];
-  return Boolean(state.account.inbox) && button(content, chooseFiles);
 }
 
 /** @param {Unfinished} upload */

@@ -214,7 +214,7 @@ FILTER = """([entries, sent, filter, more]) => {
   const titles = titlesOf(listed);
   Object.assign(state, {sent});
   const found = filtered(matching(titles, "", more), filter).map(({name}) => name);
-  state.sent = NO_DELIVERIES;
+  state.sent = NOTHING;
   return [found, furtherFilters(titles)];
 }"""
 
