@@ -19004,12 +19004,10 @@ async function findConsoles() {
     throw error;
   });
   const note = answer.in_container ? WORDS.onlyContainer : WORDS.foundNone;
-  const each = place =>
-    (place.programs.length ? place.programs : [""]).map(id => ({
-      ...place,
-      program: id,
-    }));
-  const found = answer.consoles.flatMap(each); // a row for each that it may be
+  const found = answer.consoles.flatMap(place => {
+    const programs = place.programs.length ? place.programs : [""];
+    return programs.map(program => ({...place, program})); // a row for each
+  });
   changeAdding({found, note: found.length ? "" : note}, adding);
 }
 
@@ -19079,9 +19077,8 @@ function serverAddress() {
 function commandLines(/** @type {Adding} */ adding) {
   const {code, isFirst, system, name} = adding;
   const server = serverAddress();
-  const [label, target] = [name.trim(), targetOf(adding)].map(text =>
-    quote(text, system),
-  );
+  const label = quote(name.trim(), system);
+  const target = quote(targetOf(adding), system);
   const words = name.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu);
   const points = [...name.trim()].map(sign => sign.codePointAt(0)?.toString(16));
   const config = isFirst ? "" : ` --config ${(words || points).join("-")}.ini`;
@@ -19090,10 +19087,9 @@ function commandLines(/** @type {Adding} */ adding) {
   const python = system === "windows" ? "python" : "python3";
   const get = `it.urlretrieve('${server}/${file}', '${file}')`;
   const pair = `pair ${server} ${code} --name${join}${label} --to ${target}`;
+  const fetch = `${python} -c "import urllib.request as it; ${get}"`;
   return {
-    ...(state.hasClient && {
-      fetch: `${python} -c "import urllib.request as it; ${get}"`,
-    }),
+    ...(state.hasClient && {fetch}),
     pair: `${python} ${file} ${pair}${config}`,
     start: `${python} ${file}${config}`,
   };
@@ -19216,9 +19212,16 @@ function renderSteps(/** @type {Adding} */ adding) {
 /** How each step asks it.
  * @type {Record<string, (adding: Adding) => unknown>} */
 const RENDER_STEP = {
-  way: renderWayStep,
-  kind: () => renderChoices("kind", WORDS.questions.kind, WORDS.targets),
-  program: renderProgramStep,
+  way: () => {
+    const {computer, console} = WORDS.ways;
+    return renderChoices("way", state.account.admin ? WORDS.ways : {computer, console});
+  },
+  kind: () => renderChoices("kind", WORDS.targets),
+  program: () => {
+    const all = Object.entries(WORDS.programs);
+    const offered = all.filter(([id]) => KNOWN.programs[id].is_choice);
+    return renderChoices("program", Object.fromEntries(offered));
+  },
   host: renderHostStep,
   folder: ({system}) =>
     filledField("folder", {...TYPED, placeholder: FOLDERS[system], required: true}),
@@ -19228,24 +19231,22 @@ const RENDER_STEP = {
     h.h3({key: "connect"}, WORDS.connectStep),
     renderConnectStep(adding),
   ],
-  fetch: ({fetcher}) => renderFetchStep(fetcher),
+  fetch: ({fetcher}) =>
+    renderLoaded("dir", state.dir, ({token}) => renderFetchLines(fetcher, token)),
 };
 
 /** A step that is done, and the way back to it, but not to another way of what was
  * added. */
 function renderAnswer(/** @type {Adding} */ adding, name, at) {
-  const {device, pairing, way, kind, program} = adding;
+  const {device, pairing} = adding;
   const title = WORDS.questions[name];
-  const answer = {
-    way: WORDS.ways[way].name,
-    kind: WORDS.targets[kind].name,
-    program: WORDS.programs[program],
-  }[name];
+  const labels = {way: WORDS.ways, kind: WORDS.targets, program: WORDS.programs};
+  const answer = labels[name]?.[adding[name]];
   const back = () => changeAdding({step: at});
   return h.li(
     {key: name, class: "step is-done"},
     h.h3("unseen", title),
-    h.p(null, answer || adding[name]),
+    h.p(null, answer?.name || answer || adding[name]),
     !(pairing?.device || (device && name === "way")) &&
       button(WORDS.change, back, {
         class: "link",
@@ -19263,19 +19264,6 @@ function renderNext(isLast) {
     isOff && h.p("note", WORDS.cannotSend),
     h.button({class: "primary", disabled: isOff}, label),
   );
-}
-
-function renderWayStep() {
-  const {computer, console} = WORDS.ways;
-  const ways = state.account.admin ? WORDS.ways : {computer, console};
-  return renderChoices("way", WORDS.questions.way, ways);
-}
-
-function renderProgramStep() {
-  const known = Object.entries(WORDS.programs);
-  const choices = known.filter(each => KNOWN.programs[each[0]].is_choice);
-  const label = WORDS.questions.program;
-  return renderChoices("program", label, Object.fromEntries(choices));
 }
 
 function renderHostStep(/** @type {Adding} */ {way, program}) {
@@ -19321,15 +19309,14 @@ function filledField(name, props, hint) {
 
 /** Go on once somebody has tapped on an answer; with a keyboard, Enter does. */
 function goOnByTap(/** @type {any} */ {detail, target}) {
-  const isQuestion = ["way", "kind", "program"].includes(target.name);
+  const isQuestion = target.name in WORDS.questions;
   const submitButton = target.form.querySelector("button:not([type])");
   if (detail && isQuestion) setTimeout(() => submitButton.click());
 }
 
 /** Radio buttons for a field of the form.
- * @param {"way" | "program" | "kind" | "system" | "fetcher"} name
  * @param {Table} choices labels, or names with a note */
-function renderChoices(name, label, choices) {
+function renderChoices(name, choices, label = WORDS.questions[name]) {
   const radio = {type: "radio", name, onclick: goOnByTap};
   return h.div(
     {class: `choices ${name}`, key: name, role: "radiogroup", "aria-label": label},
@@ -19347,7 +19334,7 @@ function renderComputerStep(/** @type {Adding} */ adding) {
   const {system} = adding;
   const isPhone = /Android|iPhone|iPad/.test(navigator.userAgent);
   return [
-    renderChoices("system", WORDS.questions.computer, WORDS.systems),
+    renderChoices("system", WORDS.systems, WORDS.questions.computer),
     h.div(
       {class: "place", key: "lines"},
       renderPairing(adding),
@@ -19411,20 +19398,17 @@ function renderTick(text, isDone, why = "") {
   );
 }
 
-function renderFetchStep(fetcher) {
-  return renderLoaded("dir", state.dir, ({token}) =>
-    token
-      ? renderFetchLines(fetcher, token)
-      : [renderConsoleLead(), renderCreateAddress({class: "primary", key: "create"})],
-  );
-}
-
 function renderFetchLines(fetcher, token) {
+  if (!token)
+    return [
+      renderConsoleLead(),
+      renderCreateAddress({class: "primary", key: "create"}),
+    ];
   const {open, enter, choose} = WORDS.steps[fetcher];
   const address = consoleAddress(token).replace(/\/$/, "");
   const text = KNOWN.programs[fetcher].line.replace("{address}", address);
   return [
-    renderChoices("fetcher", WORDS.questions.fetch, WORDS.fetchers),
+    renderChoices("fetcher", WORDS.fetchers, WORDS.questions.fetch),
     h.ol(
       {class: "numbered", key: fetcher},
       h.li(null, open),
@@ -19460,12 +19444,19 @@ async function createKey({label}) {
 }
 
 function renderNewKey({label, key}) {
+  const code = renderCode(WORDS.key, key, WORDS.copyKey);
+  return renderMade("newKey", WORDS.newKey(label), WORDS.newKeyLead, code);
+}
+
+/** What was made just now, and is shown once.
+ * @param {"newKey" | "newLink"} name */
+function renderMade(name, title, lead, ...content) {
   return h.div(
-    {class: "new-key", role: "status", key: "new-key"},
-    h.h3(null, WORDS.newKey(label)),
-    h.p(null, WORDS.newKeyLead),
-    renderCode(WORDS.key, key, WORDS.copyKey),
-    button(WORDS.done, () => change("settings", {newKey: null})),
+    {class: "new-key", role: "status", key: name},
+    h.h3(null, title),
+    h.p(null, lead),
+    content,
+    button(WORDS.done, () => change("settings", {[name]: null})),
   );
 }
 
@@ -20115,13 +20106,14 @@ function renderNewLink(account) {
   const {newLink} = state.settings;
   const isOpen = state.invitations?.some(({id}) => id === newLink?.id);
   if (!newLink || newLink.account !== account || !isOpen) return false;
-  return h.div(
-    {class: "new-key", role: "status", key: "new-link"},
-    h.h3(null, WORDS.newLink),
-    h.p(null, WORDS.newLinkLead),
-    renderCode("", newLink.link, WORDS.copyLink),
-    renderQr(newLink.link, newLink.qr),
-    button(WORDS.done, () => change("settings", {newLink: null})),
+  const {link, qr} = newLink;
+  const code = renderCode("", link, WORDS.copyLink);
+  return renderMade(
+    "newLink",
+    WORDS.newLink,
+    WORDS.newLinkLead,
+    code,
+    renderQr(link, qr),
   );
 }
 
