@@ -13665,18 +13665,12 @@ const OWN_PROPS = new Set(["key", "reuse", "from", "drawn", "live"]);
  * `h.p({class: "meta"}, child, ...)`. A child that is null or false becomes empty text,
  * so that its siblings keep their places.
  * @type {Record<string, (props?: Props | string | null, ...nodes: any[]) => VNode>} */
-const h = new Proxy(
-  {},
-  {
-    get:
-      (_, tag) =>
-      (props, ...children) => ({
-        tag,
-        props: typeof props === "string" ? {class: props} : props || {},
-        children: vnodes(children),
-      }),
-  },
-);
+const h = new Proxy({}, {get: (_, tag) => makeVNode.bind(null, tag)});
+
+function makeVNode(tag, given, ...children) {
+  const props = typeof given === "string" ? {class: given} : given || {};
+  return {tag, props, children: vnodes(children)};
+}
 
 function vnodes(children) {
   return children.flat(Infinity).map(child => (child?.tag ? child : textNode(child)));
@@ -14821,8 +14815,7 @@ function openInvitation(token) {
 }
 
 function closeInvitation() {
-  sessionStorage.removeItem("invitation");
-  update({invitation: "", invited: null, problem: NO_PROBLEM});
+  openInvitation("");
 }
 
 /** Load what the invitation is for, unless somebody is signed in. */
@@ -15758,13 +15751,12 @@ async function saveAges(pairs) {
  * @param {Title[]} titles
  * @param {string} [value] that all of them have */
 function renderAgeMenu(titles, value) {
-  const choices = Object.entries(WORDS.ages).map(renderOption);
   const count = titles.length;
   const choose = age => count && chooseAge(titles, age);
   const off = count ? null : "true"; // it keeps the focus, unlike one that is disabled
-  const props = {class: "choose", value: value || "", "aria-disabled": off};
+  const props = {value: value || "", "aria-disabled": off};
   const [label, prompt] = [WORDS.forChildren, !value && WORDS.forChildren];
-  return renderSelect(label, prompt, choices, choose, props);
+  return renderSelect(label, prompt, Object.entries(WORDS.ages), choose, props);
 }
 
 /** That the child whose device it is does not see all of these titles, or "".
@@ -15796,12 +15788,14 @@ function chosenDevice() {
   return devices.some(device => device.id === id) ? id : null;
 }
 
+/** Send to a device from now on, and return its id. */
 function chooseDevice(id) {
   const place = deviceOf(id);
   const {name: account} = state.account;
   const {id: last, account: chooser} = state.kept.device;
-  if (!place || (id === last && account === chooser)) return;
-  remember("device", {id, name: deviceName(place), account});
+  if (place && (id !== last || account !== chooser))
+    remember("device", {id, name: deviceName(place), account});
+  return id;
 }
 
 /** Return the device to send to, or null without any. Where the chosen one was removed
@@ -15811,15 +15805,11 @@ async function deviceToSendTo() {
   if (!state.devices) await poll("changes");
   if (!state.devices) throw new Problem(state.problems.changes);
   const devices = reachable();
-  const chosen = chosenDevice();
-  chooseDevice(chosen);
+  const chosen = chooseDevice(chosenDevice());
   if (chosen || !devices.length) return chosen;
   const choices = devices.map(device => ({
     yes: WORDS.toDevice(deviceName(device)),
-    act: () => {
-      chooseDevice(device.id);
-      return device.id;
-    },
+    act: () => chooseDevice(device.id),
   }));
   return ask({
     text: WORDS.deviceGone(state.kept.device.name || WORDS.thatDevice),
@@ -15909,9 +15899,10 @@ function renderDeviceMenu() {
   const name = device ? deviceName(device) : WORDS.chooseDevice;
   const status = device && statusOfDevice(device);
   const style = `to-device ${status ? status.mark : "mark warn"}`;
-  const choices = reachable().map(each =>
-    renderOption([each.id, joinFacts([deviceName(each), statusOfDevice(each).text])]),
-  );
+  const choices = reachable().map(each => [
+    each.id,
+    joinFacts([deviceName(each), statusOfDevice(each).text]),
+  ]);
   if (!state.devices || (!choices.length && (offersDevice() || isChild())))
     return false;
   if (!choices.length) return addDeviceButton("to-device");
@@ -15923,21 +15914,22 @@ function renderDeviceMenu() {
   if (device && choices.length === 1)
     return h.p({class: `${style} only`, key: "only-device"}, text);
   const prompt = !device && WORDS.chooseDevice;
+  const props = {class: null, value: chosen || ""};
   return h.label(
     {class: style, key: "to-device"},
     text,
-    renderSelect(WORDS.sendTo, prompt, choices, chooseDevice, {value: chosen || ""}),
+    renderSelect(WORDS.sendTo, prompt, choices, chooseDevice, props),
   );
 }
 
 /** A menu whose first line is no choice.
  * @param {string | false} prompt that line, unless there is a choice already
- * @param {VNode[]} choices */
+ * @param {any[][]} choices see renderOption */
 function renderSelect(label, prompt, choices, choose, props) {
   return h.select(
     {
       "aria-label": label,
-      value: "",
+      ...{class: "choose", value: ""},
       onchange: ({target}) => {
         const {value} = target;
         if (prompt) target.value = "";
@@ -15947,7 +15939,7 @@ function renderSelect(label, prompt, choices, choose, props) {
       ...props,
     },
     prompt && h.option({value: "", selected: true, hidden: true}, prompt),
-    choices,
+    choices.map(renderOption),
   );
 }
 
@@ -16260,8 +16252,7 @@ function forChild(style) {
 
 /** The name of a view. */
 function viewName(view) {
-  const library = isChild() ? WORDS.onlyOf.game : WORDS.library;
-  return view === "library" ? library : WORDS[view];
+  return view === "library" && isChild() ? WORDS.onlyOf.game : WORDS[view];
 }
 
 function renderTab(place, isShown, content) {
@@ -17347,11 +17338,9 @@ function titleFacts(/** @type {Title} */ title) {
     ["contents", partsText(fewest(parts.filter(isCurrent)))],
     ["added", formatAge(parts[0].created_at)],
     ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
-    ...(consoles.length ? [["consoles", consoles]] : []),
-    ...(isKnown
-      ? [["age", [renderAgeMenu([title], ageOf(id)), formerAge(title)]]]
-      : []),
-  ];
+    consoles.length > 0 && ["consoles", consoles],
+    isKnown && ["age", [renderAgeMenu([title], ageOf(id)), formerAge(title)]],
+  ].filter(Boolean);
 }
 
 /** What consoles have listed of a title, a line for each, with when that was read. */
@@ -18024,12 +18013,12 @@ function cancelFreed() {
 /** What lost its device, and where all of it may go. */
 function renderFreed(/** @type {QueueItem[]} */ items) {
   if (!items.length) return false;
-  const devices = otherDevices(items[0]).map(renderOption);
-  const [label, props] = [WORDS.sendAllTo, {class: "choose"}];
+  const devices = otherDevices(items[0]);
+  const label = WORDS.sendAllTo;
   return h.aside(
     {class: "hint", key: "freed"},
     h.p(null, textOfFreed(items)),
-    devices.length > 0 && renderSelect(label, label, devices, sendFreed, props),
+    devices.length > 0 && renderSelect(label, label, devices, sendFreed),
     button(WORDS.cancelThem, cancelFreed, {class: "plain"}),
   );
 }
@@ -18459,16 +18448,17 @@ function otherDevices({device, freed_from: freed, account, is_own: isOwn}) {
  * @param {QueueItem[]} items of it */
 function renderMoves({ways = {}, name}, items) {
   const pending = items.filter(item => item.status === "pending");
-  const devices = pending.length ? otherDevices(pending[0]) : [];
-  const act = place => () => moveItems(ways, pending, place);
-  const toPlace = (/** @type {any[]} */ [place, label]) =>
-    rowButton(label, name, act(place));
-  const places = Object.keys(pending.length ? ways : {});
-  const moves = places.map(place =>
-    rowButton(WORDS.moves[place], name, act(place), {"data-stays": true}),
-  );
-  const heading = devices.length > 0 && h.p("meta", WORDS.sendTo);
-  return [...moves, heading, ...devices.map(toPlace)];
+  if (!pending.length) return [];
+  const ids = pending.map(({id}) => id);
+  const moves = Object.entries(ways).map(([way, to]) => {
+    const move = () => changeQueue("move", {items: ids, to});
+    return rowButton(WORDS.moves[way], name, move, {"data-stays": true});
+  });
+  const devices = otherDevices(pending[0]).map(([id, label]) => {
+    const device = id === "any" ? null : id;
+    return rowButton(label, name, () => changeItems(pending, "device", {device}));
+  });
+  return [...moves, devices.length > 0 && h.p("meta", WORDS.sendTo), ...devices];
 }
 
 /** Open a closed menu by the keys that would choose from it at once. */
@@ -18485,15 +18475,6 @@ function openMenu(/** @type {KeyboardEvent & {target: HTMLSelectElement}} */ eve
 /** @param {any[]} choice its value, its label and whether a form begins with it */
 function renderOption([value, label, selected]) {
   return h.option({value, key: value, selected}, label);
-}
-
-/** @param {Record<string, string | null>} ways of the row
- * @param {QueueItem[]} items of it that wait
- * @param {string} place a key of the ways, the id of a device, or "any" */
-function moveItems(ways, items, place) {
-  if (place in ways)
-    return changeQueue("move", {items: items.map(({id}) => id), to: ways[place]});
-  return changeItems(items, "device", {device: place === "any" ? null : place});
 }
 
 function whyFailed(/** @type {QueueItem} */ item) {
@@ -18763,13 +18744,9 @@ function renderRowForm(name, submit, ...fields) {
 /** A menu in a row, for the thing of this name.
  * @param {string[][]} choices their values and labels */
 function renderRowMenu(label, name, choices, value, choose) {
-  const props = {class: "choose", value: String(value)};
   const menu = WORDS.actionOn(label, name);
-  return h.label(
-    "check",
-    label,
-    renderSelect(menu, false, choices.map(renderOption), choose, props),
-  );
+  const props = {value: String(value)};
+  return h.label("check", label, renderSelect(menu, false, choices, choose, props));
 }
 
 /** @param {string} name of the form, "" to close the one that is open */
@@ -19517,11 +19494,11 @@ function renderAccountPanel() {
 function renderOnPhone() {
   const addresses = state.addresses || [];
   if (!addresses.length) return false;
-  const choices = addresses.map(({address}) => renderOption([address, address]));
+  const choices = addresses.map(({address}) => [address, address]);
   const chosen = ({address}) => address === state.settings.pageAddress;
   const {address, qr} = addresses.find(chosen) || addresses[0];
   const choose = pageAddress => change("settings", {pageAddress});
-  const props = {class: "choose", value: address};
+  const props = {value: address};
   return panel(
     WORDS.onPhone,
     qr && h.p("lead", WORDS.onPhoneLead),
@@ -19939,11 +19916,12 @@ function renderPassedOver(/** @type {PassedOver[]} */ passed) {
 }
 
 function renderPassed(/** @type {PassedOver} */ passed) {
-  const why = h.p("meta", whyPassedOver(passed));
-  return h.tr(
-    {key: passed.path},
-    h.td(null, h.p("row-title", baseName(passed.path)), why),
-  );
+  const {path} = passed;
+  return h.tr({key: path}, renderTidyName(baseName(path), whyPassedOver(passed)));
+}
+
+function renderTidyName(name, facts) {
+  return h.td(null, h.p("row-title", name), h.p("meta", facts));
 }
 
 function whyPassedOver(/** @type {PassedOver} */ {kind, pattern}) {
@@ -19986,7 +19964,7 @@ function renderTidyFile(/** @type {TidyFile} */ file) {
   const equal = equalName(file);
   return h.tr(
     {key: id},
-    h.td(null, h.p("row-title", withoutEnding(entryName(name))), h.p("meta", facts)),
+    renderTidyName(withoutEnding(entryName(name)), facts),
     h.td(null, formatBytes(size)),
     equal && h.td({"data-label": WORDS.equalTo}, equal),
   );
