@@ -11318,6 +11318,7 @@ CSS = r""":root {
 }
 :root:has(dialog[open]) { overflow: hidden; }
 :root:has(dialog[open]:not(.filters)) { background: var(--veiled); }
+dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #131716; --surface: #1b211f; --ink: #e9eeeb; --muted: #9faca6;
@@ -11326,6 +11327,7 @@ CSS = r""":root {
     --bad-soft: #47211b; --shade: 0 1px 2px #0006, 0 4px 14px #0003;
     --ring: #7fd4bf12; --veiled: #060807;
   }
+  dialog::backdrop { background: #000a; }
 }
 
 *, ::before, ::after { box-sizing: border-box; }
@@ -11354,6 +11356,9 @@ code { font: .875rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospa
   outline: 3px solid var(--accent); outline-offset: 2px; border-radius: var(--radius-s);
 }
 main:focus-visible { outline: none; }
+:is(.option, .to-device):has(:focus-visible) {
+  outline: 3px solid var(--accent); outline-offset: 2px;
+}
 [data-by="pointerdown"] :is(a, button):focus-visible { outline: none; } /* WebKit's */
 .unseen {
   position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
@@ -11363,11 +11368,23 @@ main:focus-visible { outline: none; }
   width: 1.25em; height: 1.25em; flex: none; fill: none; stroke: currentColor;
   stroke-width: 2; stroke-linecap: round; stroke-linejoin: round;
 }
-.meta { color: var(--muted); font-size: .875rem; font-variant-numeric: tabular-nums; }
-.lead, dt { color: var(--muted); font-size: .875rem; }
+.meta, .lead, .machine, .forgotten, dt { color: var(--muted); font-size: .875rem; }
+.meta, .ring, .count, .chip-count, .selection p, .pairing-code, .percent, .fill-text,
+.tidy td { font-variant-numeric: tabular-nums; }
 .card {
   background: var(--surface); border: 1px solid var(--line);
   border-radius: var(--radius-l); box-shadow: var(--shade);
+}
+.who, .entry .mark, .dock .meta {
+  overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+}
+
+/* Rows, and those that go on in the next line where there is no room */
+.brand, .check, .code, .device-head, .getting, .lane-head, .option, .part-choice,
+.selection, .tabs a, .top nav a, .upload { display: flex; align-items: center; }
+.actions, .chips, .head, .item, .machine, .part, .part-name, .row, .scan-line,
+.send-bar, .strip, .summary, .toast, .tools, .top {
+  display: flex; flex-wrap: wrap; align-items: center;
 }
 
 /* Controls */
@@ -11413,14 +11430,12 @@ input[type="checkbox"] {
   margin-inline-start: .5rem; font-weight: var(--normal); font-size: .75rem;
   color: var(--muted);
 }
-.check {
-  display: flex; align-items: center; gap: .6rem; min-height: 2rem; font-size: 1rem;
-}
+.check { gap: .6rem; min-height: 2rem; font-size: 1rem; }
 .problem { color: var(--bad); font-size: 1rem; overflow-wrap: break-word; }
 :is(.problem, .actions, .description, .waits, .found, .place, .meta):empty {
   display: none;
 }
-.actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
+.actions { gap: .6rem; }
 .spinner {
   display: inline-block; width: 1em; height: 1em; margin-inline-end: .6em;
   vertical-align: -.12em; border: 2px solid currentColor;
@@ -11449,7 +11464,7 @@ input[type="checkbox"] {
 .ring {
   position: relative; display: grid; place-items: center; width: 2.375rem;
   height: 2.375rem; flex: none; color: var(--muted); font-size: .75rem;
-  font-weight: var(--bold); font-variant-numeric: tabular-nums;
+  font-weight: var(--bold);
 }
 .ring > svg:first-child {
   position: absolute; inset: 0; fill: none; stroke: var(--line); stroke-width: 4;
@@ -11471,50 +11486,44 @@ input[type="checkbox"] {
   color: var(--warn); font-size: .875rem; font-weight: var(--medium);
 }
 .top { /* as high while the library loads */
-  position: sticky; z-index: 3; top: 0; display: flex; flex-wrap: wrap;
-  align-items: center; gap: .25rem 1rem; min-height: 4.25rem; max-width: 160rem;
-  margin: 0 auto; padding: .5rem 2rem; background: var(--ground);
+  position: sticky; z-index: 3; top: 0; gap: .25rem 1rem; min-height: 4.25rem;
+  max-width: 160rem; margin: 0 auto; padding: .5rem 2rem; background: var(--ground);
 }
 .brand {
-  display: flex; align-items: center; gap: .65rem; font-weight: var(--bold);
-  font-size: 1.25rem; letter-spacing: var(--tight);
+  gap: .65rem; font-weight: var(--bold); font-size: 1.25rem;
+  letter-spacing: var(--tight);
 }
 .logo { display: block; width: 2rem; height: 2rem; border-radius: var(--radius-s); }
-.who {
-  order: 2; margin-inline-start: auto; color: var(--muted); font-size: .875rem;
-  overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
-}
+.who { order: 2; margin-inline-start: auto; color: var(--muted); font-size: .875rem; }
 .top nav { display: flex; gap: .25rem; }
 .top nav a {
-  position: relative; display: flex; align-items: center; gap: .5rem;
-  min-height: 2.5rem; padding: .3rem .9rem; border-radius: var(--radius-s);
-  color: var(--muted); font-weight: var(--medium); text-decoration: none;
+  position: relative; gap: .5rem; min-height: 2.5rem; padding: .3rem .9rem;
+  border-radius: var(--radius-s); color: var(--muted); font-weight: var(--medium);
+  text-decoration: none;
 }
 .top nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .count { /* in no room of its own */
   position: absolute; top: -.1rem; inset-inline-start: 1.5rem; min-width: 1.3rem;
   padding: 0 .35rem; border-radius: var(--radius-full); background: var(--accent);
   color: var(--on-accent); font-size: .75rem; line-height: 1.3rem; text-align: center;
-  font-variant-numeric: tabular-nums; white-space: nowrap;
+  white-space: nowrap;
 }
 .view { max-width: 160rem; margin: 0 auto; padding: 0 2rem 9rem; }
-.head {
-  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
-  padding: 1.25rem 0 1rem;
-}
+.head { gap: .25rem 1rem; padding: 1.25rem 0 1rem; }
 .head > :first-child { margin-inline-end: auto; }
 .starting { padding: 30vh 1rem 0; text-align: center; color: var(--muted); }
-.toasts {
-  position: fixed; z-index: 8; inset-inline-start: 2rem; bottom: 1.5rem;
-  display: grid; grid-template-columns: minmax(0, 1fr); gap: .5rem;
-  width: min(26rem, calc(100vw - 2rem));
+.toasts, .uploads {
+  position: fixed; bottom: 1.5rem; width: min(26rem, calc(100vw - 2rem));
 }
-:has(.selection) > .toasts { bottom: 6rem; }
+.toasts {
+  z-index: 8; inset-inline-start: 2rem; display: grid; gap: .5rem;
+  grid-template-columns: minmax(0, 1fr);
+}
+:has(.selection) > :is(.toasts, .uploads) { bottom: 6rem; }
 .dock ~ :is(.toasts, .uploads) { bottom: 8rem; }
 #app > .toasts.high { top: 4.5rem; bottom: auto; }
 .toast {
-  display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
-  gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem;
+  justify-content: end; gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem;
   border-radius: var(--radius-m); background: var(--ink); color: var(--ground);
   font-size: 1rem; animation: rise .18s ease-out;
 }
@@ -11564,19 +11573,13 @@ input[type="checkbox"] {
 .door-head p, .step.is-done h3, .code small { color: var(--muted); }
 .door .chips { justify-content: center; margin-top: 1rem; }
 .door .chip:not([aria-pressed="true"]) { background: var(--ground); }
-.machine {
-  display: flex; flex-wrap: wrap; align-items: center; gap: 0 .75rem;
-  color: var(--muted); font-size: .875rem;
-}
+.machine { gap: 0 .75rem; }
 .machine .icon-button { margin-inline-start: auto; }
-.forgotten { margin-top: 1.25rem; color: var(--muted); font-size: .875rem; }
+.forgotten { margin-top: 1.25rem; }
 .door form { display: grid; gap: 1.1rem; }
 
 /* Library */
-.tools {
-  display: flex; flex: 1 1 24rem; flex-wrap: wrap; align-items: center; gap: .25rem;
-  min-width: 0;
-}
+.tools { flex: 1 1 24rem; gap: .25rem; min-width: 0; }
 .tools .to-device { margin-inline-start: auto; }
 .search { position: relative; flex: 1 1 8rem; max-width: 34rem; min-width: 0; }
 .search .glyph {
@@ -11594,7 +11597,7 @@ input[type="checkbox"] {
 }
 .search input:not(:placeholder-shown) + kbd, .search :focus + kbd { display: none; }
 .view > .note { margin: .75rem 0 0; }
-.chips { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem; }
+.chips { gap: .35rem; }
 .chip {
   display: block; min-height: 2.125rem; padding: .1rem .85rem;
   border-radius: var(--radius-full); flex: none; max-width: 100%;
@@ -11605,16 +11608,12 @@ input[type="checkbox"] {
 }
 .chip-count {
   margin-inline-start: .15rem; color: var(--muted); font-weight: var(--normal);
-  font-variant-numeric: tabular-nums;
 }
 .chip[aria-pressed="true"] .chip-count { color: inherit; }
 .is-set { color: var(--accent); background: var(--soft); }
-.uploads { /* above the library, so that it pushes nothing */
-  position: fixed; z-index: 5; inset-inline-end: 2rem; bottom: 1.5rem;
-  width: min(26rem, calc(100vw - 2rem)); padding: .75rem 1.25rem;
-}
-:has(.selection) > .uploads { bottom: 6rem; }
-.upload { display: flex; align-items: center; gap: .25rem; padding: .35rem 0; }
+/* Above the library, so that it pushes nothing */
+.uploads { z-index: 5; inset-inline-end: 2rem; padding: .75rem 1.25rem; }
+.upload { gap: .25rem; padding: .35rem 0; }
 .upload h3 { font-size: 1rem; overflow-wrap: anywhere; }
 .upload .progress { margin-top: .35rem; }
 .uploads summary { min-height: 2.75rem; align-content: center; }
@@ -11625,11 +11624,8 @@ input[type="checkbox"] {
   background: var(--soft); color: var(--accent); font-size: 1.25rem;
   font-weight: var(--bold); opacity: .95; pointer-events: none;
 }
-.summary {
-  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
-  padding: .25rem 0 .9rem;
-}
-.strip { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem 1rem; }
+.summary { gap: .25rem 1rem; padding: .25rem 0 .9rem; }
+.strip { gap: .35rem 1rem; }
 .shelves { display: flex; gap: 2rem; padding-bottom: 1.25rem; }
 .shelf { --cover: 3.5rem; flex: 0 1 auto; min-width: min(22rem, 100%); }
 .shelf h2 {
@@ -11644,10 +11640,7 @@ input[type="checkbox"] {
 .shelf .newer { display: none; }
 .first-run { padding: 1.25rem 1.35rem; }
 .first-run.card { width: 100%; margin-bottom: 1.25rem; }
-.first-run.card .steps {
-  grid-template-columns: repeat(auto-fit, minmax(min(16rem, 100%), 1fr)); gap: 1.25rem;
-  margin-top: 1rem;
-}
+.first-run.card .steps { --column: 16rem; gap: 1.25rem; margin-top: 1rem; }
 .first-run.card .step::after { display: none; }
 .first-run.empty .steps { max-width: 26rem; text-align: start; }
 .first-run .step, .first-run .step.is-done {
@@ -11707,10 +11700,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .selected .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
 .is-away .cover { opacity: .4; filter: grayscale(.7); }
 .entry .marks { position: absolute; top: 0; inset-inline: 0; pointer-events: none; }
-.entry .mark {
-  max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
-  box-shadow: 0 1px 6px #0004;
-}
+.entry .mark { max-width: 100%; box-shadow: 0 1px 6px #0004; }
 .entry .mark.completed { /* a tick */
   width: 1.5rem; height: 1.5rem; padding: 0; font-size: 0; line-height: 1.5rem;
   text-align: center;
@@ -11758,12 +11748,12 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 
 .selection {
   position: fixed; z-index: 5; inset-inline: 0; bottom: 1.25rem; width: fit-content;
-  margin: 0 auto; display: flex; align-items: center; gap: .5rem;
-  max-width: calc(100vw - 1rem); padding: .6rem .75rem; padding-inline-start: 1.25rem;
+  margin: 0 auto; gap: .5rem; max-width: calc(100vw - 1rem);
+  padding: .6rem .75rem; padding-inline-start: 1.25rem;
   border: 1px solid var(--line); border-radius: var(--radius-l);
   background: var(--surface); box-shadow: 0 8px 30px #0003; white-space: nowrap;
 }
-.selection p { font-weight: var(--strong); font-variant-numeric: tabular-nums; }
+.selection p { font-weight: var(--strong); }
 
 /* Details, and questions */
 dialog {
@@ -11772,10 +11762,6 @@ dialog {
   box-shadow: 0 20px 60px #0005; overscroll-behavior: contain;
 }
 dialog[open] { animation: rise .16s ease-out; }
-dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
-@media (prefers-color-scheme: dark) {
-  dialog::backdrop { background: #000a; }
-}
 .sheet {
   width: min(52rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
   max-height: calc(100dvh - 3rem); /* without the bars of a phone's browser */
@@ -11806,9 +11792,8 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 .has .plain, .forgotten .plain { margin-inline-start: -.7rem; }
 .has .description { margin-top: .35rem; }
 .send-bar {
-  display: flex; flex-wrap: wrap; align-items: center; gap: .35rem 1rem;
-  margin: 0 -1.75rem -1.75rem; padding: .75rem 1.75rem; background: var(--surface);
-  border-top: 1px solid var(--line);
+  gap: .35rem 1rem; margin: 0 -1.75rem -1.75rem; padding: .75rem 1.75rem;
+  background: var(--surface); border-top: 1px solid var(--line);
 }
 .send-bar .waits { flex-basis: 100%; }
 .send-bar .meta { margin-inline-start: auto; }
@@ -11829,13 +11814,12 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
   background: var(--warn-soft); color: var(--warn); font-size: .875rem;
 }
 .part {
-  display: flex; flex-wrap: wrap; align-items: center; gap: 0 .5rem;
-  border-top: 1px solid var(--line); content-visibility: auto;
+  gap: 0 .5rem; border-top: 1px solid var(--line); content-visibility: auto;
   contain-intrinsic-height: auto 3rem;
 }
 .part-choice {
-  display: flex; flex: 1 1 10rem; align-items: center; gap: .9rem; min-width: 0;
-  min-height: 3rem; padding: .25rem 0; cursor: pointer;
+  flex: 1 1 10rem; gap: .9rem; min-width: 0; min-height: 3rem; padding: .25rem 0;
+  cursor: pointer;
 }
 .part-choice:has(:disabled) { cursor: default; }
 .part-choice :disabled { opacity: .45; pointer-events: none; }
@@ -11845,8 +11829,8 @@ dialog::backdrop { background: #1b211f73; } /* variables came to it in 2024 */
 }
 .part-text > .meta { margin-inline-start: auto; }
 .part-name {
-  display: flex; flex-wrap: wrap; gap: .15rem .6rem; align-items: center;
-  font-weight: var(--strong); font-size: 1rem; overflow-wrap: break-word;
+  gap: .15rem .6rem; font-weight: var(--strong); font-size: 1rem;
+  overflow-wrap: break-word;
 }
 .is-replaced .part-name { color: var(--muted); font-weight: var(--normal); }
 .part-actions { display: flex; }
@@ -11911,19 +11895,20 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .menus summary { padding-block: .6rem; cursor: pointer; }
 .menus > * + * { margin-top: .6rem; }
 .choices { display: flex; flex-wrap: wrap; gap: .5rem; }
-.kind, .way {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(14rem, 100%), 1fr));
+.kind, .way { --column: 14rem; }
+.kind, .way, .pair, .lanes, .groups, .devices, .first-run.card .steps {
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(var(--column), 100%), 1fr));
 }
 .option {
-  position: relative; display: flex; align-items: center; min-height: 2.75rem;
-  padding: .35rem 1rem; border: 1px solid var(--edge); border-radius: var(--radius-s);
-  font-size: 1rem; font-weight: var(--medium); line-height: 1.25; cursor: pointer;
+  position: relative; min-height: 2.75rem; padding: .35rem 1rem;
+  border: 1px solid var(--edge); border-radius: var(--radius-s); font-size: 1rem;
+  font-weight: var(--medium); line-height: 1.25; cursor: pointer;
 }
 .option:has(:checked) {
   border-color: var(--accent); background: var(--soft); color: var(--accent);
   box-shadow: inset 0 0 0 1px var(--accent);
 }
-.option:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
 .option input {
   position: absolute; inset: 0; width: 100%; min-height: 0; height: 100%; margin: 0;
   opacity: 0; cursor: pointer;
@@ -11936,7 +11921,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .pairing > :first-child { flex-basis: 100%; }
 .pairing-code {
   font-size: 2.75rem; font-weight: var(--bold); letter-spacing: var(--wide);
-  line-height: 1.2; font-variant-numeric: tabular-nums;
+  line-height: 1.2;
 }
 .is-over .pairing-code { color: var(--muted); text-decoration: line-through; }
 .pairing .problem { flex-basis: 100%; margin-top: .4rem; }
@@ -11970,10 +11955,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .board > * { display: grid; gap: 1.5rem; align-content: start; min-width: 0; }
 .board > * > * { margin: 0; min-width: 0; }
 .ended > button, .panel > button { justify-self: start; }
-.lanes, .groups, .devices {
-  display: grid; gap: 1rem 1.25rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(21rem, 100%), 1fr));
-}
+.lanes, .groups, .devices { --column: 21rem; gap: 1rem 1.25rem; }
 .lane { /* dark also where the page is light */
   --cover: 7rem; --lines: 2; --surface: #171d1b; --ink: #fff; --muted: #d3dcd8;
   --accent: #8fe3cd; --on-accent: #06281f; --soft: #ffffff1f; --line: #ffffff3d;
@@ -11998,16 +11980,14 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   height: 100%; aspect-ratio: auto; filter: blur(36px) saturate(1.6) brightness(.8);
 }
 .lane .entry-cover { grid-area: cover; box-shadow: 0 8px 24px #0006; }
-.lane-head {
-  grid-area: head; display: flex; align-items: center; gap: .6rem; margin-bottom: .5rem;
-}
+.lane-head { grid-area: head; gap: .6rem; margin-bottom: .5rem; }
 .lane-text { grid-area: text; align-self: end; min-width: 0; }
 .lane-text :is(h2, h3), .lane .entry-name { font-size: 1.25rem; }
 .lane .meta { margin: 0; }
 .lane .percent { grid-area: percent; align-self: start; }
 .percent {
   font-size: 2.75rem; font-weight: var(--bold); letter-spacing: var(--tight);
-  line-height: 1.1; font-variant-numeric: tabular-nums; white-space: nowrap;
+  line-height: 1.1; white-space: nowrap;
 }
 .lane .progress { grid-area: bar; margin-top: .85rem; height: .375rem; }
 .lane-buttons {
@@ -12032,7 +12012,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .dock .lane::after { border: 0; }
 .dock .lane-text { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1rem; }
 .dock .entry-name { font-size: 1rem; min-width: 0; }
-.dock .meta { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .dock .percent { align-self: center; font-size: 1.75rem; }
 .dock .progress { margin: 0; }
 .dock .lane-buttons { align-self: center; }
@@ -12048,9 +12027,8 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 
 .item-text { --lines: 3; flex: 1 1 6rem; min-width: 0; }
 .item {
-  display: flex; flex-wrap: wrap; align-items: center; gap: .875rem; padding: .6rem 0;
-  border-bottom: 1px solid var(--line); content-visibility: auto;
-  contain-intrinsic-height: auto 4.5rem;
+  gap: .875rem; padding: .6rem 0; border-bottom: 1px solid var(--line);
+  content-visibility: auto; contain-intrinsic-height: auto 4.5rem;
 }
 .item .meta { margin-top: .15rem; }
 .item .meta > :not(:last-child), .device-text .meta > * { margin-inline-end: .5rem; }
@@ -12099,10 +12077,10 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .devices > .device {
   padding: .75rem 1rem; border: 1px solid var(--line); border-radius: var(--radius-m);
 }
-.device-head { display: flex; align-items: center; gap: .6rem; }
+.device-head { gap: .6rem; }
 .getting {
-  --cover: 2.75rem; display: flex; align-items: center; gap: .75rem; padding: .4rem;
-  border-radius: var(--radius-m); background: var(--ground); text-decoration: none;
+  --cover: 2.75rem; gap: .75rem; padding: .4rem; border-radius: var(--radius-m);
+  background: var(--ground); text-decoration: none;
 }
 .getting .entry-cover { width: var(--cover); flex: none; }
 .getting .entry-name, .tidy summary .row-title { flex: 1; }
@@ -12114,7 +12092,7 @@ button.link {
   color: var(--accent); font-size: inherit; font-weight: var(--strong);
   text-decoration: underline; text-underline-offset: 3px;
 }
-.waits { color: var(--muted); font-size: 1rem; }
+.waits, .signed { color: var(--muted); font-size: 1rem; overflow-wrap: break-word; }
 .choose {
   width: auto; max-width: 100%; padding: .3rem .6rem; font-size: .875rem;
   font-weight: var(--medium);
@@ -12145,9 +12123,6 @@ button.link {
   height: .45rem; margin-top: -.25rem; border: solid; border-width: 0 2px 2px 0;
   rotate: 45deg; pointer-events: none;
 }
-.to-device:has(:focus-visible) {
-  outline: 3px solid var(--accent); outline-offset: 2px;
-}
 .hint {
   display: grid; gap: .5rem; margin-bottom: 1.25rem; padding: 1rem 1.25rem;
   border-radius: var(--radius-m); background: var(--warn-soft); color: var(--ink);
@@ -12155,9 +12130,9 @@ button.link {
 }
 .hint > p:first-child { font-weight: var(--strong); color: var(--warn); }
 .code {
-  display: flex; align-items: center; gap: .5rem; padding: .35rem;
-  padding-inline-start: .8rem; border: 1px solid var(--line);
-  border-radius: var(--radius-s); background: var(--surface);
+  gap: .5rem; padding: .35rem; padding-inline-start: .8rem;
+  border: 1px solid var(--line); border-radius: var(--radius-s);
+  background: var(--surface);
 }
 .code p { display: grid; flex: 1; min-width: 0; }
 .code code { overflow-wrap: anywhere; white-space: pre-line; line-break: anywhere; }
@@ -12165,16 +12140,15 @@ button.link {
 /* Settings */
 .tabs { display: flex; flex-wrap: wrap; margin: 0 max(-.6rem, -4vw) 1rem; }
 .tabs a {
-  display: flex; align-items: center; min-height: 2.75rem; padding: 0 .6rem;
-  border-radius: var(--radius-s); color: var(--muted); font-size: 1rem;
-  font-weight: var(--medium); text-decoration: none;
+  min-height: 2.75rem; padding: 0 .6rem; border-radius: var(--radius-s);
+  color: var(--muted); font-size: 1rem; font-weight: var(--medium);
+  text-decoration: none;
 }
 .tabs a[aria-current] {
   color: var(--accent); text-decoration: underline; text-underline-offset: .6rem;
   text-decoration-thickness: 3px;
 }
 .panels { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1.25rem; }
-.signed { color: var(--muted); font-size: 1rem; overflow-wrap: break-word; }
 .panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
 .panel, .panel form, .panel .field { grid-template-columns: minmax(0, 1fr); }
 .panel form { display: grid; gap: .9rem; justify-items: start; }
@@ -12182,14 +12156,8 @@ button.link {
 .inline { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; }
 .inline .field { flex: 1 1 12rem; }
 .inline button { min-height: 2.75rem; }
-.pair {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(11rem, 100%), 1fr));
-  gap: .9rem;
-}
-.row {
-  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem .75rem;
-  padding: .6rem 0; border-top: 1px solid var(--line);
-}
+.pair { --column: 11rem; gap: .9rem; }
+.row { gap: .25rem .75rem; padding: .6rem 0; border-top: 1px solid var(--line); }
 .row:first-child { border-top: 0; }
 .row:last-child { padding-bottom: 0; }
 .row > :is(.error, .code, .meta, .tidy) { width: 100%; }
@@ -12248,17 +12216,14 @@ button.link {
 .tidy .tidy-folder .glyph { margin-inline-end: .5rem; vertical-align: -.3em; }
 .tidy :is(th, td):nth-child(2) { width: 7rem; white-space: nowrap; text-align: end; }
 .tidy :is(th, td):last-child { padding-inline-end: 0; }
-.tidy td { border-top: 1px solid var(--line); font-variant-numeric: tabular-nums; }
+.tidy td { border-top: 1px solid var(--line); }
 .experts { display: grid; gap: 1.25rem; }
 .experts > summary {
   padding: .6rem .25rem; color: var(--muted); font-weight: var(--medium);
   cursor: pointer;
 }
 .tidy-sum { font-size: 1.25rem; font-weight: var(--bold); }
-.scan-line {
-  display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between;
-  gap: .5rem 1rem;
-}
+.scan-line { justify-content: space-between; gap: .5rem 1rem; }
 
 /* Wide screens: two columns */
 @media (min-width: 68.75em) {
@@ -12275,8 +12240,7 @@ button.link {
     grid-template-columns: repeat(auto-fill, minmax(var(--width), 1fr));
   }
   .panels > :is(.experts, :has(.tidy), :has(.devices)) { grid-column: 1 / -1; }
-  .panels > .experts { max-width: 40rem; }
-  .panels > :only-child { max-width: 40rem; }
+  .panels > :is(.experts, :only-child) { max-width: 40rem; }
 }
 /* Motion: where something changes */
 :is(button, .button, .chip, nav a, .option, input) {
@@ -12314,7 +12278,7 @@ button.link {
 }
 .fill-text {
   position: relative; padding: .15rem .75rem; border-radius: var(--radius-full);
-  background: var(--surface); color: var(--ink); font-variant-numeric: tabular-nums;
+  background: var(--surface); color: var(--ink);
 }
 
 :root { view-transition-name: none; } /* the page stays below covers that travel */
@@ -12327,13 +12291,14 @@ button.link {
 @media (hover: hover) {
   :where(button, .button):hover { background: var(--soft); }
   :is(.icon-button, nav a):hover { color: var(--ink); }
-  button.primary:hover { background: var(--accent); filter: brightness(1.08); }
   button.plain:hover { background: var(--soft); }
   button.danger:hover { background: var(--bad-soft); }
   .toast button:hover { background: none; }
   .option:hover { border-color: var(--accent); }
   .entry-name:hover { text-decoration: underline; text-underline-offset: 3px; }
-  .send:hover { background: var(--accent); filter: brightness(1.08); }
+  :is(button.primary, .send):hover {
+    background: var(--accent); filter: brightness(1.08);
+  }
   .send.is-again:hover { background: var(--soft); filter: none; }
   .send.is-queued:hover { background: none; }
   .covers .entry:hover .cover { scale: 1.03; }
@@ -12357,7 +12322,7 @@ button.link {
 /* Narrow screens: the menu is at the bottom, in reach of the thumb */
 @media not all and (min-width: 43.75em) {
   .top { display: block; min-height: 0; padding: 0; }
-  .brand, .who { display: none; }
+  .brand, .who, .to-word, .search kbd { display: none; }
   .top nav {
     position: fixed; z-index: 5; inset-inline: 0; bottom: 0;
     justify-content: space-around; gap: 0;
@@ -12393,10 +12358,8 @@ button.link {
   .strip .to-device > .glyph { top: .55rem; }
   .strip .to-device select { top: -4px; }
   .strip :focus-visible { outline-offset: 0; }
-  .to-word { display: none; }
   .letters { bottom: calc(9rem + env(safe-area-inset-bottom)); width: 1.5rem; }
   .letters ~ .entries { margin-inline-end: .75rem; }
-  .search kbd { display: none; }
   .toasts, .uploads {
     inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
