@@ -15538,8 +15538,7 @@ const matching = memo((/** @type {Title[]} */ titles, search, more) => {
       return title.plainName.startsWith(query) ? 0 : 1;
     return words.every(word => hasWordNearly(title, word)) ? 2 : -1;
   };
-  /** @type {Title[][]} */
-  const ranks = [[], [], []];
+  const ranks = /** @type {Title[][]} */ ([[], [], []]);
   for (const title of titles)
     if (isShown(title, more)) ranks[rankOf(title)]?.push(title);
   return ranks.flat();
@@ -15785,19 +15784,14 @@ function deviceOf(id) {
   return state.devices?.find(device => device.id === id);
 }
 
-/** What a device does, as a word with the class of its mark, and when what waits for it
+/** What a device does, as a word with the tone of its mark, and when what waits for it
  * is sent, "" where nothing keeps it. A `kind` is "paused", "missed", which something
  * waits for, "off", or the state of the device. */
 function statusOfDevice(/** @type {Device} */ device) {
   const {state: kind, target, paused_by: by, last_call: last} = device;
   const [when, words] = [WORDS.whenBack, WORDS.deviceStates];
   const name = deviceName(device);
-  const of = (kind, text, mark, when = "") => ({
-    kind,
-    text,
-    mark: `mark ${mark}`,
-    when,
-  });
+  const of = (kind, text, tone, when = "") => ({kind, text, tone, when});
   if (isPaused(device)) {
     const paused = by ? WORDS.pausedBy(by) : WORDS.paused;
     const text = kind === "sending" ? WORDS.pausesAfter : paused;
@@ -15861,7 +15855,7 @@ function renderDeviceMenu() {
   const device = deviceOf(chosen);
   const name = device ? deviceName(device) : WORDS.chooseDevice;
   const status = device && statusOfDevice(device);
-  const style = `to-device ${status ? status.mark : "mark warn"}`;
+  const style = `to-device mark ${status ? status.tone : "warn"}`;
   const choices = reachable().map(each => [
     each.id,
     joinFacts([deviceName(each), statusOfDevice(each).text]),
@@ -15872,7 +15866,7 @@ function renderDeviceMenu() {
   const text = [
     glyph("device"),
     h.span(null, h.span("to-word", WORDS.sendTo, " "), h.b(null, name)),
-    h.span(null, status && status.mark !== "mark " && status.text),
+    h.span(null, status && status.tone && status.text),
   ];
   if (device && choices.length === 1)
     return h.p({class: `${style} only`, key: "only-device"}, text);
@@ -16841,7 +16835,7 @@ function renderSummary(count) {
 function isDeviceTold() {
   const [first, ...others] = reachable();
   if (!first) return !isFirstRun();
-  return others.length > 0 || statusOfDevice(first).mark !== "mark ";
+  return others.length > 0 || statusOfDevice(first).tone !== "";
 }
 
 const MIN_LETTERED = 200; // titles in order, beside which their first letters are
@@ -16849,8 +16843,7 @@ const LETTER_PITCH = 16; // pixels, at least
 
 /** The first letters of titles, each with the place of its first title. */
 const initialsOf = memo((/** @type {Title[]} */ titles) => {
-  /** @type {Map<string, number>} */
-  const places = new Map();
+  const places = /** @type {Map<string, number>} */ (new Map());
   titles.forEach(({plainName}, place) => {
     const [first = ""] = plainName;
     const letter = /\d/.test(first) ? "#" : first.toUpperCase();
@@ -17907,8 +17900,8 @@ function renderDeviceHead(device, facts) {
 
 /** How a device is, unless its note says that. */
 function renderDeviceState(/** @type {Device} */ device) {
-  const {kind, mark, text} = statusOfDevice(device);
-  return kind !== "missed" && h.span(mark, text);
+  const {kind, tone, text} = statusOfDevice(device);
+  return kind !== "missed" && h.span(`mark ${tone}`, text);
 }
 
 /** What a device is: where its console is, or a card in a computer. */
@@ -18031,8 +18024,7 @@ async function endItems(path, body, /** @type {QueueItem[]} */ items) {
 
 /** What items are of, by the ids of their titles. */
 function namesOf(/** @type {QueueItem[]} */ items) {
-  /** @type {Record<string, string>} */
-  const names = {};
+  const names = /** @type {Record<string, string>} */ ({});
   for (const {title, name} of items)
     names[title] = (title in names && findTitle(title)?.name) || withoutEnding(name);
   return names;
@@ -18988,8 +18980,7 @@ function closeAdding() {
 /** Load the pairing code (GET), or make one that is good for a while (POST). */
 async function loadPairing(method, body) {
   const {adding} = state;
-  /** @type {Pairing} */
-  const pairing = await call(method, "web/pairing", body);
+  const pairing = /** @type {Pairing} */ (await call(method, "web/pairing", body));
   changeAdding({pairing, code: pairing.code || state.adding?.code}, adding);
 }
 
@@ -20306,8 +20297,7 @@ async function filesOf(entry) {
   if (!entry || entry instanceof File) return entry ? [entry] : [];
   if (entry.isFile) return [await new Promise((...ends) => entry.file(...ends))];
   const reader = entry.createReader();
-  /** @type {any[]} */
-  const found = [];
+  const found = /** @type {any[]} */ ([]);
   let batch; // of a hundred at most
   do {
     batch = await new Promise((...ends) => reader.readEntries(...ends));
