@@ -14788,10 +14788,8 @@ async function loadInvitation() {
   const isMeant = () => token === state.invitation;
   const ask = () => call("POST", "web/invitation", {token});
   try {
-    const {invitation} = await persist(ask, isMeant).finally(
-      () => isMeant() || never(),
-    );
-    update({invited: invitation});
+    const answer = persist(ask, isMeant).finally(() => isMeant() || never());
+    update({invited: (await answer).invitation});
   } catch (error) {
     update({problem: {form: "invitation", text: explain(error)}});
   }
@@ -15645,8 +15643,8 @@ function sizeOf(/** @type {{size: number}} */ {size}) {
   return size ? formatBytes(size) : WORDS.unknownSize;
 }
 
-/** @typedef {[isShown: any, name: any, tone?: string]} Mark its name in WORDS.marks, and
- * how it looks: "warn", "bad", "strong", "quiet", or else soft */
+/** @typedef {[isShown: any, name: any, tone?: string]} Mark its name is in WORDS.marks;
+ * the tone is "warn", "bad", "strong", "quiet", or else soft */
 /** @type {Record<string, string>} */
 const TONES = {failed: "bad", cancelled: "quiet"}; // of statuses
 
@@ -15882,7 +15880,7 @@ function renderDeviceMenu() {
 /** A menu whose first line is no choice.
  * @param {string | false} prompt that line, unless there is a choice already
  * @param {any[][]} choices see renderOption */
-function renderSelect(label, prompt, choices, choose, props) {
+function renderSelect(label, prompt, choices, choose, props = {}) {
   return h.select(
     {
       "aria-label": label,
@@ -15959,19 +15957,17 @@ function tellNotSent(added, failed, name, count) {
 function tellSent(added, device, undo) {
   const place = deviceOf(device);
   const titles = added.map(findTitle).filter(title => title !== undefined);
+  const queued = name =>
+    place ? WORDS.sentPartsTo(name, deviceName(place)) : WORDS.sentParts(name);
   tell({
     kind: `queued ${device}`,
     names: Object.fromEntries(titles.map(title => [title.id, title.name])),
     undo: () => changeQueue("undo", {undo}),
     more: place || isChild() ? [] : [{label: WORDS.addOne, act: addDevice}],
-    say: (titleName, count, ids) =>
-      joinSentences(
-        place
-          ? WORDS.sentPartsTo(titleName, deviceName(place))
-          : WORDS.sentParts(titleName),
-        whenSent(ids, place),
-        hiddenNote(ids.map(findTitle), place),
-      ),
+    say: (name, count, ids) => {
+      const hidden = hiddenNote(ids.map(findTitle), place);
+      return joinSentences(queued(name), whenSent(ids, place), hidden);
+    },
   });
 }
 
@@ -16209,7 +16205,8 @@ function forChild(style) {
 
 /** The name of a view. */
 function viewName(view) {
-  return view === "library" && isChild() ? WORDS.onlyOf.game : WORDS[view];
+  const library = isChild() ? WORDS.onlyOf.game : WORDS.library;
+  return view === "library" ? library : WORDS[view];
 }
 
 function renderTab(place, isShown, content) {
@@ -16556,13 +16553,11 @@ function renderLibrary() {
   if (!entries.length)
     return [heading, state.account.age ? renderEmpty(...none) : renderFirstRun()];
   const visible = visibleTitles();
-  const away = countAway(allTitles());
+  const away = state.account.age ? 0 : countAway(allTitles());
   return [
     heading,
     renderSummary(visible.length),
-    away > 0 &&
-      !state.account.age &&
-      h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
+    away > 0 && h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
     !isNarrowed() && (showsSteps() ? renderFirstRun() : renderShelves()),
     renderLetters(visible),
     visible.length
@@ -17294,9 +17289,9 @@ function titleFacts(/** @type {Title} */ title) {
     ["contents", partsText(fewest(parts.filter(isCurrent)))],
     ["added", formatAge(parts[0].created_at)],
     ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
-    consoles.length > 0 && ["consoles", consoles],
-    isKnown && ["age", [renderAgeMenu([title], ageOf(id)), formerAge(title)]],
-  ].filter(Boolean);
+    consoles.length ? ["consoles", consoles] : [],
+    isKnown ? ["age", [renderAgeMenu([title], ageOf(id)), formerAge(title)]] : [],
+  ].filter(({length}) => length);
 }
 
 /** What consoles have listed of a title, a line for each, with when that was read. */
@@ -17827,16 +17822,14 @@ function renderDeviceGroup(device, isTold) {
 /** @param {QueueRow[]} waiting
  * @param {any} head or a heading */
 function renderGroup(key, head, waiting, note = /** @type {any} */ ("")) {
+  if (!waiting.length) return false;
   const totals = h.p("meta", totalsText(waiting));
   const isHeading = typeof head === "string";
-  return (
-    waiting.length > 0 &&
-    h.section(
-      {key, class: "items"},
-      h.div("head", isHeading ? h.div("device-text", h.h2(null, head), totals) : head),
-      note,
-      renderWaiting(waiting),
-    )
+  return h.section(
+    {key, class: "items"},
+    h.div("head", isHeading ? h.div("device-text", h.h2(null, head), totals) : head),
+    note,
+    renderWaiting(waiting),
   );
 }
 
@@ -18189,6 +18182,7 @@ function renderLane(row, isQueue) {
   const isFull = isQueue && !isChild();
   const facts = isFull ? progressFacts : figures => ["", leftText(figures)];
   const text = () => joinFacts([place, ...facts(figuresOf(row)).slice(1)]);
+  const percent = () => WORDS.percent(percentOf(figuresOf(row)));
   const note = isQueue ? undefined : noteOf(row);
   const undo = note?.actions.filter(({label}) => label === WORDS.undo) || [];
   const link = h.a({class: "entry-name", href: "#queue", title: WORDS.queue}, name);
@@ -18204,10 +18198,7 @@ function renderLane(row, isQueue) {
       h.p("meta figures", live(text)),
       isQueue && renderOutcome(row),
     ),
-    h.p(
-      "percent",
-      live(() => WORDS.percent(percentOf(figuresOf(row)))),
-    ),
+    h.p("percent", live(percent)),
     live(() => renderProgress(figuresOf(row))),
     isQueue && h.div("lane-buttons", renderRowButtons(row)),
     note && h.div("lane-buttons", renderActions(note.id, undo)),
@@ -18497,9 +18488,9 @@ function documentTitle() {
 
 // Views: the settings
 
-/** The tabs: what each loads, for anybody and for admins alone, by its names for `poll`,
- * and its panels.
- * @type {Record<string, {loads: string[], forAdmins: string[], panels: () => any[]}>} */
+/** The tabs: what each loads, for anybody and for admins alone, by its names for
+ * `poll`, and its panels.
+ * @type {Record<string, {loads: string[], forAdmins: string[], panels(): any[]}>} */
 const TABS = {
   you: {
     loads: ["sessions", "addresses"],
@@ -18619,7 +18610,7 @@ function renderLoaded(name, value, render = node => node) {
   );
 }
 
-function list(name, rows, renderRow, empty = "", style = null) {
+function list(name, rows, renderRow, empty = "", style = "") {
   return renderLoaded(name, rows, () =>
     rows.length ? h.ul(style, rows.map(renderRow)) : h.p("meta", empty),
   );
@@ -18728,17 +18719,17 @@ function renderDevice(/** @type {Device} */ device) {
   const openAddress = () => openForm(`address-${id}`);
   const open = openRows().filter(({place}) => place === id);
   const totals = h.span(null, totalsText(open, device) || addressText(device));
+  const remove = () => removeDevice(device);
   const sent = state.sent.filter(each => each.device === id && !each.is_listed);
   const {size} = new Set(sent.map(({entry}) => findTitle(entry)?.id || entry));
+  const facts = [size > 0 && WORDS.sentTitles(size), shared && WORDS.isShared];
   const deeds = () => [
     renderShare(device),
     device.address && renderOwner(device),
     rowButton(WORDS.rename, name, () => openForm(formName)),
     device.address && rowButton(WORDS.changeAddress, name, openAddress),
     renderProgram(device),
-    askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
-      removeDevice(device),
-    ),
+    askingButton(WORDS.remove, name, WORDS.removeDevice(name), remove),
   ];
   return h.li(
     {class: "device", key: id},
@@ -18749,10 +18740,7 @@ function renderDevice(/** @type {Device} */ device) {
       mayEdit(device) && renderMenu(id, name, deeds),
     ),
     renderGetting(open),
-    h.p(
-      "meta",
-      joinFacts([size > 0 && WORDS.sentTitles(size), shared && WORDS.isShared]),
-    ),
+    h.p("meta", joinFacts(facts)),
     renderTargetNote(device),
     renderRowForm(
       formName,
@@ -18768,14 +18756,12 @@ function renderDevice(/** @type {Device} */ device) {
  * @param {QueueRow[]} rows of it that are open */
 function renderGetting(rows) {
   const row = rows.find(isSending) || rows[0];
-  return (
-    row &&
-    h.a(
-      {class: "getting", href: "#queue", key: "getting"},
-      h.span("entry-cover", renderRowCover(row)),
-      h.span("entry-name", withoutEnding(row.name)),
-      isSending(row) ? live(() => renderRing(figuresOf(row))) : renderRing(),
-    )
+  if (!row) return false;
+  return h.a(
+    {class: "getting", href: "#queue", key: "getting"},
+    h.span("entry-cover", renderRowCover(row)),
+    h.span("entry-name", withoutEnding(row.name)),
+    isSending(row) ? live(() => renderRing(figuresOf(row))) : renderRing(),
   );
 }
 
@@ -19563,16 +19549,16 @@ function renderConsoleLead() {
 
 function renderConsoleAddress(/** @type {ConsoleAddress} */ {token}) {
   if (!token) return renderCreateAddress();
+  const name = WORDS.consoleAddress;
+  const replace = () => changeRow("POST", "dir");
   return h.div(
     {class: "place", key: "address"},
-    renderCode(WORDS.consoleAddress, consoleAddress(token), WORDS.copyAddress),
+    renderCode(name, consoleAddress(token), WORDS.copyAddress),
     renderMenus(new URL(consoleAddress(token))),
     h.div(
       "row-actions",
-      askingButton(WORDS.replace, WORDS.consoleAddress, WORDS.replaceQuestion, () =>
-        changeRow("POST", "dir"),
-      ),
-      endButton(WORDS.revoke, "dir", WORDS.consoleAddress, WORDS.revokeAddress),
+      askingButton(WORDS.replace, name, WORDS.replaceQuestion, replace),
+      endButton(WORDS.revoke, "dir", name, WORDS.revokeAddress),
     ),
   );
 }
@@ -19611,6 +19597,7 @@ function renderCreateAddress(props) {
 
 function renderFolders() {
   const {folders, disks, scanning, problem, ...why} = state.scan;
+  const {admin, inbox, settings} = state.account;
   const text = sentence({...why, message: problem});
   return panel(
     WORDS.folders,
@@ -19624,12 +19611,10 @@ function renderFolders() {
         scanning && h.span("spinner"),
         folders && scanText(state.scan),
       ),
-      state.account.admin &&
+      admin &&
         button(WORDS.scanNow, startScan, {"aria-disabled": scanning ? "true" : null}),
     ),
-    state.account.admin &&
-      !state.account.inbox &&
-      h.p("meta", WORDS.noInbox(state.account.settings)),
+    admin && !inbox && h.p("meta", WORDS.noInbox(settings)),
   );
 }
 
@@ -19753,9 +19738,8 @@ function renderAbout() {
 /** The uploads that are not whole: for an admin, those of all. */
 function renderUnfinished() {
   const rows = leftUploads();
-  return (
-    rows.length > 0 && panel(WORDS.unfinished, list("uploads", rows, renderUploadRow))
-  );
+  if (!rows.length) return false;
+  return panel(WORDS.unfinished, list("uploads", rows, renderUploadRow));
 }
 
 // Settings: saves, the newest first
@@ -19791,8 +19775,8 @@ function renderLook({id, name, looked_at: time, copied, problems}) {
 }
 
 function renderSavedTitles(copies) {
-  return [...new Set(copies.map(({title}) => title))].map(title => {
-    const saves = copies.filter(save => save.title === title);
+  const groups = groupBy(copies, ({title}) => title);
+  return Array.from(groups, ([title, saves]) => {
     const rows = h.ul(null, saves.map(renderSave));
     return renderFolded(title, formatAge(saves[0].added_at), rows);
   });
