@@ -15789,6 +15789,7 @@ function statusOfDevice(/** @type {Device} */ device) {
   const {state: kind, target, paused_by: by, last_call: last} = device;
   const [when, words] = [WORDS.whenBack, WORDS.deviceStates];
   const name = deviceName(device);
+  const waitsForIt = item => isOpen(item) && placeOf(item) === device.id;
   const of = (kind, text, tone, when = "") => ({kind, text, tone, when});
   if (isPaused(device)) {
     const paused = by ? WORDS.pausedBy(by) : WORDS.paused;
@@ -15796,7 +15797,7 @@ function statusOfDevice(/** @type {Device} */ device) {
     return of("paused", text, "warn", when.paused(name));
   }
   if (kind === "idle" && target !== "" && !isTargetReady(target))
-    return isAwaited(device)
+    return (state.items || NOTHING).some(waitsForIt)
       ? of("missed", WORDS.noAnswer, "bad", when.silent(name))
       : of("off", words.off, "quiet", when.silent(name));
   if (kind === "new") return of(kind, words.new, "warn", when.new(name));
@@ -15832,11 +15833,6 @@ function isTargetReady(target) {
 
 function targetText(/** @type {Device} */ device) {
   return sentence({...device, message: device.target});
-}
-
-/** Whether something waits for a device. */
-function isAwaited(/** @type {Device} */ {id}) {
-  return (state.items || NOTHING).some(item => isOpen(item) && placeOf(item) === id);
 }
 
 function renderTargetNote(/** @type {Device} */ device) {
@@ -16533,10 +16529,8 @@ function renderSignedInElse() {
 }
 
 function renderSetupFields() {
-  const code = {
-    ...{...TYPED, required: true, placeholder: "k7mp-x4tz-9hqw"},
-    defaultValue: state.setupCode,
-  };
+  const example = {required: true, placeholder: "k7mp-x4tz-9hqw"};
+  const code = {...TYPED, ...example, defaultValue: state.setupCode};
   return [
     field(WORDS.password, "password", NEW_PASSWORD, WORDS.passwordHint),
     field(WORDS.setupCode, "code", code, WORDS.setupCodeHint),
@@ -18433,10 +18427,9 @@ function whyFailed(/** @type {QueueItem} */ item) {
  * @param {{device: string | null}} [body] */
 async function changeItems(items, action, body) {
   const problems = [];
+  const keep = error => problems.push(error);
   for (const {id} of items)
-    await call("POST", `web/queue/${id}/${action}`, body).catch(error =>
-      problems.push(error),
-    );
+    await call("POST", `web/queue/${id}/${action}`, body).catch(keep);
   await poll("queue");
   if (problems.length) throw problems[0];
 }
@@ -18873,24 +18866,20 @@ function addDevice() {
   const isFirst = !state.devices?.some(({is_own: isOwn}) => isOwn);
   const {admin} = state.account;
   const system = guessSystem();
-  openDialog("adding", {
+  const filled = {
     ...{way: admin ? "server" : "computer", program: "sphaira"},
     ...{user: "", password: "", kind: "folder", folder: FOLDERS[system], host: ""},
     ...{name: freeName(WORDS.exampleDevice), system, fetcher: "sphaira"},
     ...state.filled,
-    ...{isAsked: !admin, isFirst, code: "", pairing: null, step: 0, device: ""},
-    ...{found: null, note: ""},
+  };
+  const isCard = !admin && filled.way === "computer";
+  openDialog("adding", {
+    ...{...filled, isAsked: !admin, isFirst, code: "", pairing: null, device: ""},
+    ...{step: isCard ? stepsOf(filled).length - 1 : 0, found: null, note: ""},
   });
   for (const name of ["changes", ...loadsOf("devices")]) poll(name);
   if (admin && state.hasClient) attempt(findConsoles);
-  else if (!admin) attempt(beginWithCode);
-}
-
-async function beginWithCode() {
-  const {adding} = state;
-  if (!adding || adding.way !== "computer") return;
-  changeAdding({step: stepsOf(adding).length - 1});
-  await loadPairing("POST", {name: adding.name});
+  if (isCard) attempt(() => loadPairing("POST", {name: filled.name}));
 }
 
 /** Go on to the next question, and do what this one asks for. */
@@ -19103,25 +19092,20 @@ function renderAdded(/** @type {Adding} */ adding, /** @type {Device} */ device)
 /** The questions, of which the answered ones can be changed. */
 function renderSteps(/** @type {Adding} */ adding) {
   const all = stepsOf(adding);
+  const [open, next] = all.slice(adding.step);
   const fill = ({target}) => changeAdding(fieldsOf(target.form));
-  const hasNext = at => all[at + 1] || adding.way === "server";
   return form(
     adding.form,
     () => goOn(adding),
     h.ol(
       {class: "steps", oninput: fill},
-      all
-        .slice(0, adding.step + 1)
-        .map((name, at) =>
-          at < adding.step
-            ? renderAnswer(adding, name, at)
-            : h.li(
-                {key: name, class: "step"},
-                h.h3(null, WORDS.questions[name]),
-                RENDER_STEP[name](adding),
-                hasNext(at) && renderNext(!all[at + 1]),
-              ),
-        ),
+      all.slice(0, adding.step).map((name, at) => renderAnswer(adding, name, at)),
+      h.li(
+        {key: open, class: "step"},
+        h.h3(null, WORDS.questions[open]),
+        RENDER_STEP[open](adding),
+        (next || adding.way === "server") && renderNext(!next),
+      ),
     ),
   );
 }
