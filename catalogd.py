@@ -10457,12 +10457,12 @@ class DeviceCalls(Calls):
             if device["is_own"] or not is_child
         }
         copies = [
-            {**device, "console": of.get(device["device"], device["console"])}
-            for device in kept_saves(top, seen)
-            if caller.admin or device["device"] in of
+            {**save, "console": of.get(save["device"], save["console"])}
+            for save in kept_saves(top, seen)
+            if caller.admin or save["device"] in of
         ]
-        looks = [] if is_child else self.consoles.looks()
-        looks = [device for device in looks if device["id"] in of]
+        last = () if is_child else self.consoles.looks()
+        looks = [look for look in last if look["id"] in of]
         problem = away and {"message": away, **coded(away)}
         return {"copies": copies, "looks": looks, "problem": problem}
 
