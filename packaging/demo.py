@@ -211,7 +211,9 @@ def fill(
 def put(path: pathlib.Path, size: int, content: bytes = b"made up") -> None:
     path.write_bytes(content)
     make_sparse(path)
-    os.truncate(path, max(size, len(content)))
+    with open(path, "r+b") as file:
+        file.seek(max(size, len(content) + 1) - 1)
+        file.write(b".")  # what ends with zeros is not complete
     quiet = 1_760_000_000 + size % 86_400
     os.utime(path, (quiet, quiet))
 

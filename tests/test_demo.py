@@ -92,6 +92,7 @@ def test_a_demo_has_a_household_with_a_console_that_is_sent_to(
     names = {row["name"] for row in entries}
     assert {name for name, *_ in demo.games()} < names
     assert sum(bool(row.get("icon")) for row in entries) >= 27
+    assert not [row for row in entries if row.get("complete") is False]
     assert len(child("web/entries")["entries"]) < len(entries)
 
     def sending() -> Any:
