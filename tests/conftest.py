@@ -268,16 +268,11 @@ def add_folder(scanner: catalogd.Scanner, folder: str) -> None:
 
 
 @pytest.fixture
-def service(
-    store: catalogd.Store,
-    settings: catalogd.Settings,
-    scanner: catalogd.Scanner,
-    clock: Clock,
-) -> catalogd.Web:
+def service(scanner: catalogd.Scanner, clock: Clock) -> catalogd.Web:
     """A service in which also the wait after wrong passwords ends by the clock: a test
     may itself be stopped for a second."""
-    languages = catalogd.read_translations(store.database.folder)
-    web = catalogd.Web(store, settings, scanner, languages)
+    languages = catalogd.read_translations(scanner.store.database.folder)
+    web = catalogd.Web(scanner.store, scanner.settings, scanner, languages)
     web.passwords.throttle.clock = clock
     return web
 
@@ -526,12 +521,11 @@ class Games:
 @pytest.fixture
 def games(
     service: catalogd.Web,
-    scanner: catalogd.Scanner,
     serve: Callable[[catalogd.Web], str],
     key: str,
     library: Library,
 ) -> Iterator[Games]:
-    games = Games(serve(service), key, library, scanner)
+    games = Games(serve(service), key, library, service.scanner)
     with contextlib.closing(games.connection):
         yield games
 

@@ -1238,7 +1238,6 @@ def end_at_first(
 
 @pytest.mark.parametrize("name", LASTING)
 def test_each_thread_goes_on_after_an_exception_which_is_told(
-    store: catalogd.Store,
     scanner: catalogd.Scanner,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -1266,12 +1265,12 @@ def test_each_thread_goes_on_after_an_exception_which_is_told(
     for pause in ("UPKEEP_CHECK", "CONSOLE_CHECK", "NOTICE_CHECK", "HEARTBEAT", "USES"):
         monkeypatch.setattr(catalogd, f"{pause}_SECONDS", 0.5)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    account = store.accounts.add("anna", "-")
-    store.devices.add(account, {"name": "Attic", "target": "ftp://127.0.0.1:1"})
+    account = scanner.store.accounts.add("anna", "-")
+    scanner.store.devices.add(account, {"name": "Attic", "target": "ftp://127.0.0.1:1"})
     settings = catalogd.Settings(
         host="127.0.0.1", port=free_port(), notify=("http://127.0.0.1:1",)
     )
-    web, seen = catalogd.Web(store, settings, scanner), list[str]()
+    web, seen = catalogd.Web(scanner.store, settings, scanner), list[str]()
     server, looking = catalogd.listen(web), threading.Thread(target=look)
     with catalogd.log_thread():
         looking.start()
@@ -1512,14 +1511,13 @@ def test_a_name_server_that_does_not_answer_delays_no_call(
 @pytest.mark.parametrize("base_url", ["", "https://example.org/games"])
 def test_a_container_prints_its_base_url_or_says_to_set_it(
     service: catalogd.Web,
-    scanner: catalogd.Scanner,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     base_url: str,
 ) -> None:
     monkeypatch.setenv("CATALOGD_CONTAINER", "1")
     service.settings = catalogd.Settings(base_url=base_url)
-    catalogd.greet(Ending(0), scanner, service)
+    catalogd.greet(Ending(0), service.scanner, service)
     printed = capsys.readouterr().out
     assert f"    {base_url or 'http://ADDRESS:6069'}/#setup=" in printed
     assert ("Set [server] base_url" in printed) == (base_url == "")
@@ -1706,13 +1704,9 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_in_the_journal_nobody_is_told_of_ctrl_c_and_with_an_account_of_no_setup(
-    journal: None,
-    service: catalogd.Web,
-    scanner: catalogd.Scanner,
-    key: str,
-    capsys: pytest.CaptureFixture[str],
+    journal: None, service: catalogd.Web, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    catalogd.greet(Ending(0), scanner, service)
+    catalogd.greet(Ending(0), service.scanner, service)
     printed = capsys.readouterr().out
     assert "Stop with Ctrl-C." not in printed and "#setup=" not in printed
 

@@ -239,11 +239,15 @@ def test_on_windows_the_client_has_no_window(
 # Sending
 
 
-def test_a_tap_brings_the_file_to_the_console(
+def test_it_says_why_a_console_is_not_ready_and_then_a_tap_brings_the_file(
     home: Home, consoles: catalogd.Consoles, console: FTPConsole
 ) -> None:
     device = add(home, console.url())
+    console.refuses["USER"] = "421 Not now."
     consoles.update()
+    wait_for(lambda: "not ready" in state_of(home, device))
+    console.refuses.clear()
+    consoles.try_often(device)
     wait_for(lambda: state_of(home, device) == "ready")
     item = home.queue("Star Garden.nsp", ODD)
     consoles.update()
@@ -268,18 +272,6 @@ def test_an_item_without_a_device_wakes_each_client_of_its_account(
     assert home.store.database.written.is_set(), "for which the thread waits"
     consoles.update()
     assert sorted(woken) == sorted(own)
-
-
-def test_it_says_why_a_console_is_not_ready(
-    home: Home, consoles: catalogd.Consoles, console: FTPConsole
-) -> None:
-    device = add(home, console.url())
-    console.refuses["USER"] = "421 Not now."
-    consoles.update()
-    wait_for(lambda: "not ready" in state_of(home, device))
-    console.refuses.clear()
-    consoles.try_often(device)
-    wait_for(lambda: state_of(home, device) == "ready")
 
 
 def state_of(home: Home, device: str) -> str:
@@ -810,15 +802,6 @@ def test_elsewhere_the_addresses_of_the_machine_s_name_count(
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     assert catalogd.own_addresses() == []
-
-
-def test_settings_of_a_console_are_a_line_of_json(
-    home: Home, consoles: catalogd.Consoles
-) -> None:
-    add(home, "lan://127.0.0.1")
-    [row] = home.store.devices.by_server()
-    line = json.loads(json.dumps(consoles.settings_of(row)))
-    assert (line["server"], line["to"]) == (home.address, "lan://127.0.0.1")
 
 
 # The client that the server runs

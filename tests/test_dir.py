@@ -35,18 +35,16 @@ def token(store: catalogd.Store, key: str) -> str:
 
 
 @pytest.fixture
-def item(
-    store: catalogd.Store, library: Library, scanner: catalogd.Scanner, key: str
-) -> str:
+def item(library: Library, scanner: catalogd.Scanner, key: str) -> str:
     """A queue item of anna's that a client works on."""
     library.add("A game [v0].nsp", b"0123456789")
     scanner.scan()
-    anna = store.accounts.id_of("anna")
-    store.queue.send(
-        anna, json.loads(store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
+    anna = scanner.store.accounts.id_of("anna")
+    scanner.store.queue.send(
+        anna, json.loads(scanner.store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
     )
-    item = str(store.clients.pending(anna)[0]["id"])
-    store.clients.report(anna, item, {"status": "processing"})
+    item = str(scanner.store.clients.pending(anna)[0]["id"])
+    scanner.store.clients.report(anna, item, {"status": "processing"})
     return item
 
 
@@ -607,16 +605,10 @@ def test_the_served_bytes_of_a_limited_number_of_items_are_kept(
 
 
 def test_an_address_outlives_a_restart_of_the_server(
-    browser: webtest.TestApp,
-    serve: Serve,
-    service: catalogd.Web,
-    store: catalogd.Store,
-    scanner: catalogd.Scanner,
-    key: str,
-    item: str,
+    browser: webtest.TestApp, serve: Serve, service: catalogd.Web, key: str, item: str
 ) -> None:
     path = item_path(browser, key, item)
-    url = serve(catalogd.Web(store, service.settings, scanner))
+    url = serve(catalogd.Web(service.scanner.store, service.settings, service.scanner))
     assert call("GET", f"{url}{path}")[2] == b"0123456789"
     wait_for(lambda: served_bytes(url, key) == {item: 10})
 

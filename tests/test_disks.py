@@ -200,10 +200,7 @@ def machine(
 
 @pytest.mark.root
 def test_a_disk_is_known_wherever_it_is_plugged_in(
-    machine: Machine,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    tmp_path: pathlib.Path,
+    machine: Machine, scanner: catalogd.Scanner, tmp_path: pathlib.Path
 ) -> None:
     a = machine.make(tmp_path / "a", "one.nsp", "two.nsp")
     b = machine.make(tmp_path / "b", "one.nsp", "three.nsp")
@@ -216,7 +213,7 @@ def test_a_disk_is_known_wherever_it_is_plugged_in(
         scanner.scan()
         return {
             item.id: (item.file.path.split("/")[-2], item.state)
-            for item in store.entries.files()
+            for item in scanner.store.entries.files()
         }
 
     both = scan(a=a, b=b)
@@ -238,10 +235,7 @@ def test_a_disk_is_known_wherever_it_is_plugged_in(
 
 @pytest.mark.root
 def test_clones_in_any_order_lose_nothing_that_somebody_edited(
-    machine: Machine,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    tmp_path: pathlib.Path,
+    machine: Machine, scanner: catalogd.Scanner, tmp_path: pathlib.Path
 ) -> None:
     """Disks of one size and one id, each pulled and plugged in, over restarts."""
     a = machine.make(tmp_path / "a", "one.nsp", "two.nsp")
@@ -252,9 +246,9 @@ def test_clones_in_any_order_lose_nothing_that_somebody_edited(
     visitor = machine.make(tmp_path / "v", "one.nsp", "three.nsp")
     machine.boot({"a": a})
     scanner.scan()
-    edited = {row.id for row in store.entries.files()}
+    edited = {row.id for row in scanner.store.entries.files()}
     for entry in edited:
-        store.entries.edit(entry, {"name": entry})
+        scanner.store.entries.edit(entry, {"name": entry})
     slots: list[dict[str, pathlib.Path]] = []
     orders = [*itertools.permutations((a, clone))]
     for plugged, pulled in itertools.product(orders, repeat=2):
@@ -264,8 +258,8 @@ def test_clones_in_any_order_lose_nothing_that_somebody_edited(
     slots += [{"a": visitor}, {"a": visitor, "b": clone}, {"b": a, "a": visitor}]
     for disks in slots:
         machine.boot(disks)
-        catalogd.Scanner(store, scanner.settings).scan()
-        here = {row.id for row in store.entries.files() if row.state == "here"}
+        catalogd.Scanner(scanner.store, scanner.settings).scan()
+        here = {row.id for row in scanner.store.entries.files() if row.state == "here"}
         is_there = {a, clone} & {*disks.values()}
         assert edited & here == (edited if is_there else set())
         assert len(here) == 2 * len(disks)

@@ -88,14 +88,13 @@ def client(
     serve: Callable[[catalogd.Web], str],
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     key: str,
 ) -> Client:
     """A client with one file in its queue."""
     library.add("Café & more [0100AAAABBBB0000][v0].nsp", GAME)
     scanner.scan()
-    entry = json.loads(store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
-    store.queue.send(store.accounts.id_of("anna"), entry)
+    entry = json.loads(scanner.store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
+    scanner.store.queue.send(scanner.store.accounts.id_of("anna"), entry)
     return Client(serve(service))
 
 

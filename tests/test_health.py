@@ -85,14 +85,13 @@ def test_an_empty_mount_point_tells_nothing_of_the_disk_that_it_is_on(
 def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
     browser: webtest.TestApp,
     service: catalogd.Web,
-    scanner: catalogd.Scanner,
     library: Library,
     key: str,
     free: dict[str, int],
 ) -> None:
     library.add("a.nsp")
-    add_folder(scanner, "/missing")
-    scanner.scan()
+    add_folder(service.scanner, "/missing")
+    service.scanner.scan()
     service.backups.make()
     told = status_of(browser, key)
     room = {"answers": True, "writable": True, "free": ROOM.free, "used": ROOM.used}
@@ -123,7 +122,6 @@ def test_a_disk_that_is_away_below_a_library_folder_is_one_line(
     names: list[str],
     browser: webtest.TestApp,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     library: Library,
     key: str,
 ) -> None:
@@ -131,7 +129,7 @@ def test_a_disk_that_is_away_below_a_library_folder_is_one_line(
         library.add(name)
     scanner.scan()
     disk = str(library.folder / "a")
-    with store.database.writing() as db:  # which was mounted there
+    with scanner.store.database.writing() as db:  # which was mounted there
         sql = "UPDATE entries SET volume = 'uuid:a' WHERE source LIKE ?"
         db.execute(sql, (f"{disk}/%",))
     shutil.rmtree(disk)
@@ -158,7 +156,6 @@ def faults_by_id(browser: webtest.TestApp, key: str) -> dict[str, str]:
 def test_each_disk_that_is_away_is_a_fault_also_where_a_folder_is(
     browser: webtest.TestApp,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     library: Library,
     clock: Clock,
     key: str,
@@ -167,7 +164,7 @@ def test_each_disk_that_is_away_is_a_fault_also_where_a_folder_is(
     path = library.add("a.nsp")
     library.add("b.nsp")
     scanner.scan()
-    with store.database.writing() as db:
+    with scanner.store.database.writing() as db:
         db.execute("UPDATE entries SET volume = 'uuid:a' WHERE source = ?", (path,))
     os.remove(path)
     scanner.scan()
@@ -183,7 +180,7 @@ def test_each_disk_that_is_away_is_a_fault_also_where_a_folder_is(
         browser.delete(f"/web/disks/{volume}")
         scanner.scan()
         assert [*faults_by_id(browser, key)] == left
-    assert {row.state for row in store.entries.files()} == {"gone"}
+    assert {row.state for row in scanner.store.entries.files()} == {"gone"}
 
 
 def test_a_disk_of_two_library_folders_is_one_fault(
@@ -221,11 +218,7 @@ def test_work_that_fails_is_told_while_it_fails(health: catalogd.Health) -> None
 
 
 def test_files_that_are_missed_at_once_are_told_until_they_are_back(
-    browser: webtest.TestApp,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    library: Library,
-    key: str,
+    browser: webtest.TestApp, scanner: catalogd.Scanner, library: Library, key: str
 ) -> None:
     folder = library.folder
     for number in range(40):
@@ -247,7 +240,7 @@ def test_files_that_are_missed_at_once_are_told_until_they_are_back(
             browser.delete(f"/web/disks/{fault['id']}")
         scanner.scan()
         assert faults_by_id(browser, key) == {}
-    assert sum(row.state == "gone" for row in store.entries.files()) == 40
+    assert sum(row.state == "gone" for row in scanner.store.entries.files()) == 40
 
 
 def test_a_folder_is_unread_before_its_first_scan(health: catalogd.Health) -> None:
@@ -312,16 +305,15 @@ def test_a_full_disk_is_a_fault_until_there_is_room_to_spare(
 
 def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     service: catalogd.Web,
-    scanner: catalogd.Scanner,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     copies = tmp_path / "copies"
     settings = dataclasses.replace(service.settings, backup_folder=str(copies))
-    database = scanner.database
+    database = service.scanner.database
     backups = catalogd.Backups(database.path, database.clock, settings)
-    health = catalogd.Health(scanner, backups, service.consoles)
+    health = catalogd.Health(service.scanner, backups, service.consoles)
     assert faults(health) == [("backup", f"{copies}: No such file or directory.")]
     copies.mkdir()
     assert faults(health) == []
@@ -334,7 +326,7 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     assert faults(health) == [("backup", "No backup was made: The disk is full.")]
     none = dataclasses.replace(settings, backup_copies=0)
     backups = catalogd.Backups(database.path, database.clock, none)
-    assert faults(catalogd.Health(scanner, backups, service.consoles)) == []
+    assert faults(catalogd.Health(service.scanner, backups, service.consoles)) == []
 
 
 def test_a_data_folder_that_does_not_answer_is_a_fault(health: catalogd.Health) -> None:

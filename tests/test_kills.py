@@ -253,10 +253,8 @@ def is_alive(process: int) -> bool:
 
 
 @pytest.fixture
-def serving(
-    store: catalogd.Store, library: Library, scanner: catalogd.Scanner, key: str
-) -> Iterator[Serving]:
-    serving = Serving(store, library)
+def serving(library: Library, scanner: catalogd.Scanner, key: str) -> Iterator[Serving]:
+    serving = Serving(scanner.store, library)
     yield serving
     serving.kill()
 

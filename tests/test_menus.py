@@ -509,16 +509,14 @@ def test_what_an_admin_typed_is_shown(menu: Menu, store: catalogd.Store) -> None
 
 
 def test_a_child_has_a_menu_of_its_titles_alone(
-    browser: webtest.TestApp,
-    token: str,
-    store: catalogd.Store,
-    library: Library,
-    scanner: catalogd.Scanner,
+    browser: webtest.TestApp, token: str, library: Library, scanner: catalogd.Scanner
 ) -> None:
     kids, base = catalogd.new_token(), f"/dir/{token}"
-    store.addresses.set_browse_token(store.accounts.add("kid", "", age=7), kids)
-    store.entries.set_ages([OTHER], 7)
-    store.entries.set_ages([GAME], 12)
+    scanner.store.addresses.set_browse_token(
+        scanner.store.accounts.add("kid", "", age=7), kids
+    )
+    scanner.store.entries.set_ages([OTHER], 7)
+    scanner.store.entries.set_ages([GAME], 12)
     library.add(COVER, png(9, 9), mtime=LONG_AGO + 9)
     scanner.scan()
     menu = Menu(browser, f"/dir/{kids}")
@@ -547,7 +545,7 @@ def test_a_child_has_a_menu_of_its_titles_alone(
     ][:1]
     browser.get(base + url)
     browser.get(menu.base + url, status=404)
-    store.entries.set_ages([GAME], 3)
+    scanner.store.entries.set_ages([GAME], 3)
     assert sorted(menu.show("All")) == [GAME, OTHER]
     browser.get(menu.base + url)
     assert sorted(Menu(browser, base).show("All"))[-1] == OTHER
@@ -658,13 +656,12 @@ def test_a_console_that_hangs_up_and_resumes_has_fetched_the_file_once(
     service: catalogd.Web,
     serve: Serve,
     library: Library,
-    scanner: catalogd.Scanner,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     size = 3_000_000
     library.add("Large.nsp", b"0123456789" * (size // 10))
     library.add("Other.nsp", b"0123456789" * 7)
-    scanner.scan()
+    service.scanner.scan()
     caplog.set_level("INFO", "catalogd")
     host = serve(service).removeprefix("http://")
     threads = threading.active_count()

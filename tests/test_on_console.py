@@ -469,36 +469,34 @@ def test_what_is_on_the_console_is_read_while_it_is_idle_and_ready(
 
 
 def test_what_a_console_has_listed_is_told_and_left_out(
-    anna: Any,
-    store: catalogd.Store,
-    library: Library,
-    scanner: catalogd.Scanner,
-    clock: Clock,
+    anna: Any, library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
     """Also what was never sent from here; and what is gone from there is sent again."""
     base, update = "0100AAAABBBB0000", "0100AAAABBBB0800"
     library.add(f"Chess [{base}][v0].nsp", b"game")
     library.add(f"Chess [{update}][v131072].nsp", b"update")
     scanner.scan()
-    device = add_device(store, "Attic")
-    ids = [row["id"] for row in by_age(store)]
-    account = store.accounts.id_of("anna")
+    device = add_device(scanner.store, "Attic")
+    ids = [row["id"] for row in by_age(scanner.store)]
+    account = scanner.store.accounts.id_of("anna")
     for entry in ids:
-        store.queue.send(account, entry, device)
-        item = store.queue.items(account)[-1]["id"]
+        scanner.store.queue.send(account, entry, device)
+        item = scanner.store.queue.items(account)[-1]["id"]
         for status in ("processing", "completed"):
-            store.clients.report(account, item, {"status": status, "key": device})
-    with store.database.writing() as db:
+            scanner.store.clients.report(
+                account, item, {"status": status, "key": device}
+            )
+    with scanner.store.database.writing() as db:
         db.execute("UPDATE sent SET sent_at = '2026-02-01T00:00:00'")
         db.execute("UPDATE queue SET ended_at = '2026-02-01T00:00:00'")
     anna.goto(f"#title/{base}")
     dialog = anna.get_by_role("dialog")
     see(dialog, "Send again")
-    store.clients.take_list(device, {base: (base, 0), update: (base, 65536)})
+    scanner.store.clients.take_list(device, {base: (base, 0), update: (base, 65536)})
     see(dialog, "Attic · update there: 1, here: 2 · on the console, read")
     until(lambda: anna.locator(".part-choice input:checked").count() == 1)
     clock.now += 60
-    store.clients.take_list(device, {update: (base, 131072)})
+    scanner.store.clients.take_list(device, {update: (base, 131072)})
     see(dialog, "Attic · on the console, read")
     checked = anna.locator(".part-choice:has(input:checked) .part-name")
     until(lambda: checked.all_text_contents() == ["Game"])

@@ -52,7 +52,6 @@ def test_from_the_setup_link_to_a_finished_transfer(
     site: str,
     service: catalogd.Web,
     library: Library,
-    scanner: catalogd.Scanner,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -60,7 +59,7 @@ def test_from_the_setup_link_to_a_finished_transfer(
     at most 11 taps. The answer to its first report is held back until the progress was
     seen."""
     library.add("Lantern Keepers.nsp", b"x" * 100_000)
-    scanner.scan()
+    service.scanner.scan()
     go_on = hold(service.store, monkeypatch)
     (tmp_path / "card").mkdir()
     page, taps = visit(permissions=["clipboard-read", "clipboard-write"]), Taps()
@@ -343,14 +342,10 @@ def test_on_a_phone_the_menu_is_at_the_bottom(visit: Visit, demo: Demo) -> None:
 
 
 def test_the_page_works_below_another_path(
-    visit: Visit,
-    store: catalogd.Store,
-    settings: catalogd.Settings,
-    scanner: catalogd.Scanner,
-    key: str,
+    visit: Visit, settings: catalogd.Settings, scanner: catalogd.Scanner, key: str
 ) -> None:
-    entry = add(store, "Paper Harbor")
-    service = catalogd.Web(store, settings, scanner)
+    entry = add(scanner.store, "Paper Harbor")
+    service = catalogd.Web(scanner.store, settings, scanner)
     inner = service.app
 
     def proxy(environ: dict[str, Any], start: Any) -> Any:
@@ -361,11 +356,11 @@ def test_the_page_works_below_another_path(
     service.app = proxy
     page = visit()
     with served(service) as address:
-        sign_in(page, store, address, "anna")
+        sign_in(page, scanner.store, address, "anna")
         page.goto(f"{address}games/#title/{entry}")
         page.get_by_role("dialog", name="Paper Harbor").wait_for()
         button(page.get_by_role("dialog"), "Send").click()
-        until(lambda: bool(store.queue.items(1)))
+        until(lambda: bool(scanner.store.queue.items(1)))
         page.get_by_role("dialog").get_by_role("button", name="Add one").click()
         choose_computer(page)
         fill_folder(page, "/card")
@@ -373,18 +368,14 @@ def test_the_page_works_below_another_path(
 
 
 def test_over_http_on_the_lan_the_console_stays_empty(
-    visit: Visit,
-    store: catalogd.Store,
-    settings: catalogd.Settings,
-    scanner: catalogd.Scanner,
-    key: str,
+    visit: Visit, settings: catalogd.Settings, scanner: catalogd.Scanner, key: str
 ) -> None:
-    add(store, "Paper Harbor")
-    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    add(scanner.store, "Paper Harbor")
+    scanner.store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     settings = dataclasses.replace(settings, host="0.0.0.0")
     page, lines = visit(), []
     page.on("console", lambda line: lines.append(line.text))
-    with served(catalogd.Web(store, settings, scanner)) as address:
+    with served(catalogd.Web(scanner.store, settings, scanner)) as address:
         [host, *_] = catalogd.lan_hosts((4,))
         address = address.replace("127.0.0.1", host)
         page.goto(address)

@@ -74,16 +74,25 @@ def test_thirty_titles_get_an_age_in_33_taps(anna: Any, store: catalogd.Store) -
     anna.locator(".entries .meta", has_text="7+").nth(29).wait_for()
 
 
-def test_undo_gives_each_title_its_former_age(anna: Any, store: catalogd.Store) -> None:
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_undo_which_covers_no_line_gives_each_title_its_former_age(
+    anna: Any, store: catalogd.Store, size: dict[str, int]
+) -> None:
     games = add_games(store, 4)
     store.entries.set_ages(games[:1], 3)
     store.entries.set_ages(games[1:2], 12)
     before = store.entries.ages()
+    anna.set_viewport_size(size)
     anna.goto("")
     button(anna, "Select").click()
     button(anna, "Select all 4 shown").click()
     choose(anna, "For children", "Not for children")
     see(anna, "4 titles are now not for children.")
+    line, told = (
+        anna.locator(each).bounding_box() for each in (".selection", ".toasts")
+    )
+    ends = [each["y"] + each["height"] for each in (told, line)]
+    assert ends[0] <= line["y"] or ends[1] <= told["y"]
     assert store.entries.ages() == dict.fromkeys(games, 18)
     see(anna, "Nothing selected")
     button(anna, "Undo").click()
@@ -109,24 +118,6 @@ def test_the_menu_of_ages_keeps_the_focus_when_the_selection_is_emptied(
     assert is_focused(menu)
     assert menu.input_value() == ""
     assert store.entries.ages() == dict.fromkeys(games, 7)
-
-
-@pytest.mark.parametrize("size", [DESK, PHONE])
-def test_what_is_told_of_a_selection_does_not_cover_its_line(
-    anna: Any, store: catalogd.Store, size: dict[str, int]
-) -> None:
-    add_games(store, 4)
-    anna.set_viewport_size(size)
-    anna.goto("")
-    button(anna, "Select").click()
-    button(anna, "Select all 4 shown").click()
-    choose(anna, "For children", "7+")
-    see(anna, "4 titles are now for 7 and older.")
-    line, told = (
-        anna.locator(each).bounding_box() for each in (".selection", ".toasts")
-    )
-    ends = [each["y"] + each["height"] for each in (told, line)]
-    assert ends[0] <= line["y"] or ends[1] <= told["y"]
 
 
 def test_all_that_a_search_shows_gets_an_age(
@@ -305,18 +296,12 @@ def test_an_admin_makes_the_console_address_of_a_child(
     assert token == store.addresses.browse_token(kid)
 
 
-def test_a_console_address_says_that_it_lists_all_of_the_account(
-    anna: Any, store: catalogd.Store
+def test_an_admin_is_told_what_a_console_lists_and_chooses_whose_it_is(
+    anna: Any, store: catalogd.Store, kid: int
 ) -> None:
     anna.goto("#settings/devices")
     see(anna, "it lists every game that this account sees")
     see(anna, "For a child's console, create it under People, with the child.")
-
-
-def test_an_admin_chooses_whose_console_it_is(
-    anna: Any, store: catalogd.Store, kid: int
-) -> None:
-    anna.goto("#settings/devices")
     button(anna, "Add a device").click()
     choose_way(anna, "catalogd sends it to the console")
     choose_program(anna, "Sphaira")

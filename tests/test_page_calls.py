@@ -106,20 +106,16 @@ def open_details(page: Any) -> Any:
 
 
 def test_a_frozen_server_is_shown_after_ten_seconds(
-    visit: Visit,
-    store: catalogd.Store,
-    settings: catalogd.Settings,
-    scanner: catalogd.Scanner,
-    key: str,
+    visit: Visit, settings: catalogd.Settings, scanner: catalogd.Scanner, key: str
 ) -> None:
-    add(store, "Paper Harbor")
+    add(scanner.store, "Paper Harbor")
     page, calls = visit(), list[str]()
     page.clock.install()
     for event in ("request", "requestfinished", "requestfailed"):
         page.on(event, lambda call: calls.append(call.url))
     settings = dataclasses.replace(settings, port=free_port())
-    with served(catalogd.Web(store, settings, scanner)) as address:
-        sign_in(page, store, address, "anna")
+    with served(catalogd.Web(scanner.store, settings, scanner)) as address:
+        sign_in(page, scanner.store, address, "anna")
         page.goto(address)
         button(page, "Send Paper Harbor").wait_for()
         stop_clock(page)
@@ -134,7 +130,7 @@ def test_a_frozen_server_is_shown_after_ten_seconds(
         see(page, "Reconnecting to the server")
         see(page, "the queue shows whether Paper Harbor is in it.")
         button(page, "Send Paper Harbor").wait_for()
-    with served(catalogd.Web(store, settings, scanner)):
+    with served(catalogd.Web(scanner.store, settings, scanner)):
         page.clock.resume()
         page.get_by_text("Reconnecting").wait_for(state="detached")
 
@@ -759,23 +755,19 @@ def test_a_browser_that_keeps_no_cookie_is_told_that_signing_in_failed(
 
 
 def test_a_restart_of_the_server_during_a_transfer_is_survived(
-    visit: Visit,
-    store: catalogd.Store,
-    settings: catalogd.Settings,
-    scanner: catalogd.Scanner,
-    key: str,
+    visit: Visit, settings: catalogd.Settings, scanner: catalogd.Scanner, key: str
 ) -> None:
-    item = sending(store)
+    item = sending(scanner.store)
     page = visit()
     settings = dataclasses.replace(settings, port=free_port())
-    with served(catalogd.Web(store, settings, scanner)) as address:
-        sign_in(page, store, address, "anna")
+    with served(catalogd.Web(scanner.store, settings, scanner)) as address:
+        sign_in(page, scanner.store, address, "anna")
         page.goto(f"{address}#queue")
         see(page, "40 %")
     see(page, "Reconnecting to the server")
     see(page, "40 %")
-    report(store, item, 60)
-    with served(catalogd.Web(store, settings, scanner)):
+    report(scanner.store, item, 60)
+    with served(catalogd.Web(scanner.store, settings, scanner)):
         see(page, "60 %")
         page.get_by_text("Reconnecting").wait_for(state="detached")
         assert page.locator(".toast").count() == 0

@@ -50,7 +50,6 @@ def test_a_household_finds_sends_and_sets_up_in_every_engine(
     tab: Tab,
     size: str,
     site: str,
-    store: catalogd.Store,
     scanner: catalogd.Scanner,
     library: Library,
     key: str,
@@ -58,21 +57,21 @@ def test_a_household_finds_sends_and_sets_up_in_every_engine(
     for name in GAMES:
         library.add(f"{name}.nsp", name.encode().ljust(1000))
     scanner.scan()
-    device = add_device(store, "Attic")
-    kim = store.accounts.add("Kim", catalogd.hash_password(PASSWORD), age=7)
+    device = add_device(scanner.store, "Attic")
+    kim = scanner.store.accounts.add("Kim", catalogd.hash_password(PASSWORD), age=7)
     tab.resize(**SIZES[size])
     tab.open(site)
     sign_in(tab, "anna")
-    find_and_send(tab, store)
-    watch_and_cancel(tab, store, device)
-    move_by_a_menu(tab, store)
+    find_and_send(tab, scanner.store)
+    watch_and_cancel(tab, scanner.store, device)
+    move_by_a_menu(tab, scanner.store)
     visit_settings(tab)
     add_another_device(tab)
     tab.click("You", "a")
     tab.click("Sign out", "button")
     sign_in(tab, "Kim")
     tab.see("Ask an adult")
-    send_as_a_child(tab, store, kim)
+    send_as_a_child(tab, scanner.store, kim)
     assert tab.mistakes() == []
 
 

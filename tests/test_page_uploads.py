@@ -64,7 +64,6 @@ def wait_until_held(page: Any, held: list[Any]) -> None:
 )
 def test_games_are_chosen_and_added(
     visit: Visit,
-    store: catalogd.Store,
     site: str,
     key: str,
     scanner: catalogd.Scanner,
@@ -73,7 +72,7 @@ def test_games_are_chosen_and_added(
     size: dict[str, int],
 ) -> None:
     page = visit(base_url=site, **options("light", size))
-    sign_in(page, store, site, "anna")
+    sign_in(page, scanner.store, site, "anna")
     page.goto("")
     wrong = [games / "more" / "notes.txt", games / "Empty.nsp", games / "Big.png"]
     choose(page, games / "Celeste.nsp", games / "Celeste.png", *wrong)

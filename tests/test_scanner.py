@@ -2611,10 +2611,7 @@ def test_a_stop_does_not_wait_for_a_disk(
 
 @pytest.fixture
 def newer(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> catalogd.Scanner:
     """The scanner of a program that reads one more fact, and knows five files that an
     older one has read. It writes two at once."""
@@ -2624,7 +2621,7 @@ def newer(
     monkeypatch.setattr(catalogd, "FORMATS", {"nsp": lambda window: {"newer": True}})
     monkeypatch.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION + 1)
     monkeypatch.setattr(catalogd, "BATCH", 2)
-    return catalogd.Scanner(store, scanner.settings)
+    return catalogd.Scanner(scanner.store, scanner.settings)
 
 
 def with_newer_fact(scanner: catalogd.Scanner) -> set[str]:

@@ -315,13 +315,12 @@ def test_one_piece_of_an_upload_is_written_at_a_time(
 def test_two_browsers_add_the_same_file(
     service: catalogd.Web,
     serve: Callable[[catalogd.Web], str],
-    store: catalogd.Store,
     folder: pathlib.Path,
     key: str,
 ) -> None:
     """Each goes on where the other was, and both are told its end."""
     content = os.urandom(300_001)
-    client = Client(serve(service), cookie(store, "anna"))
+    client = Client(serve(service), cookie(service.store, "anna"))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         uploads = [
             pool.submit(client.upload, "Same.nsp", content, 16 * KIB) for _ in range(2)
@@ -881,7 +880,6 @@ def test_the_answers_of_the_last_uploads_are_kept(
 def test_a_scan_lists_a_file_long_before_the_next_one_is_due(
     signed_in: webtest.TestApp,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also in a folder that cannot be watched, by the default settings."""
@@ -891,7 +889,7 @@ def test_a_scan_lists_a_file_long_before_the_next_one_is_due(
         wait_for(lambda: scanner.state.finished)
         add(signed_in, "a.nsp", b"x")
         half = scanner.settings.scan_interval / 2
-        wait_for(lambda: store.entries.count(catalogd.EVERYTHING) == 1, half)
+        wait_for(lambda: scanner.store.entries.count(catalogd.EVERYTHING) == 1, half)
     finally:
         scanner.stop()
 

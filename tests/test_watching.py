@@ -97,10 +97,7 @@ def test_files_are_listed_renamed_and_removed_at_once(
 
 
 def test_only_folders_in_which_something_happened_are_read_again(
-    library: Library,
-    store: catalogd.Store,
-    scanner: catalogd.Scanner,
-    monkeypatch: pytest.MonkeyPatch,
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(9):
         library.add(f"{number}/a.nsp")
@@ -113,9 +110,9 @@ def test_only_folders_in_which_something_happened_are_read_again(
         library.add("3/.hidden")
         library.add("3/$RECYCLE.BIN/x.nsp")
         path = library.add("3/b.nsp")
-        wait_for(lambda: path in ids(store))
+        wait_for(lambda: path in ids(scanner.store))
         os.rename(library.folder / "5", library.folder / "six")
-        wait_for(lambda: str(library.folder / "six" / "a.nsp") in ids(store))
+        wait_for(lambda: str(library.folder / "six" / "a.nsp") in ids(scanner.store))
         top = str(library.folder)
         assert {*read} <= {top, f"{top}/3", f"{top}/5", f"{top}/six"}
 
@@ -183,15 +180,11 @@ def test_a_file_that_grows_is_not_forgotten_while_others_change(
 
 @short_and_long(count=(1000, 20_000))
 def test_a_storm_of_renames_loses_nothing(
-    library: Library,
-    store: catalogd.Store,
-    scanner: catalogd.Scanner,
-    clock: Clock,
-    count: int,
+    library: Library, scanner: catalogd.Scanner, clock: Clock, count: int
 ) -> None:
     paths = [library.add(f"{number % 50}/{number}.nsp") for number in range(200)]
     with running(scanner):
-        before = {os.stat(path).st_ino: id for path, id in ids(store).items()}
+        before = {os.stat(path).st_ino: id for path, id in ids(scanner.store).items()}
         clock.now += 60  # a file that is found at its new place first is a younger copy
         for number in range(count):
             at = number % len(paths)
@@ -199,7 +192,7 @@ def test_a_storm_of_renames_loses_nothing(
             os.rename(paths[at], new)
             paths[at] = new
         now = {path: before[os.stat(path).st_ino] for path in paths}
-        wait_for(lambda: ids(store) == now)
+        wait_for(lambda: ids(scanner.store) == now)
 
 
 @pytest.mark.slow
@@ -218,11 +211,7 @@ def test_lost_events_are_made_good_by_a_scan_of_all(
 
 @short_and_long(count=(300, 5000))
 def test_a_folder_that_is_moved_in_and_out_keeps_its_ids(
-    library: Library,
-    store: catalogd.Store,
-    scanner: catalogd.Scanner,
-    tmp_path: pathlib.Path,
-    count: int,
+    library: Library, scanner: catalogd.Scanner, tmp_path: pathlib.Path, count: int
 ) -> None:
     library.add("a.nsp")
     outside = Library(tmp_path / "outside")
@@ -231,12 +220,12 @@ def test_a_folder_that_is_moved_in_and_out_keeps_its_ids(
     inside = library.folder / "inside"
     with running(scanner):
         os.rename(outside.folder, inside)
-        wait_for(lambda: len(ids(store)) == count + 1)
-        before = ids(store)
+        wait_for(lambda: len(ids(scanner.store)) == count + 1)
+        before = ids(scanner.store)
         os.rename(inside, outside.folder)
-        wait_for(lambda: len(ids(store)) == 1)
+        wait_for(lambda: len(ids(scanner.store)) == 1)
         os.rename(outside.folder, inside)
-        wait_for(lambda: ids(store) == before)
+        wait_for(lambda: ids(scanner.store) == before)
 
 
 def test_a_library_folder_that_is_away_waits_for_its_return(
@@ -297,7 +286,6 @@ def test_a_disk_that_is_pulled_and_put_back_keeps_its_ids(
 @short_and_long(count=(200, 2000))
 def test_a_clean_unplug_is_one_line(
     library: Library,
-    store: catalogd.Store,
     scanner: catalogd.Scanner,
     caplog: pytest.LogCaptureFixture,
     count: int,
@@ -310,7 +298,7 @@ def test_a_clean_unplug_is_one_line(
         scanner.start()
         wait_for(lambda: caplog.messages)  # the first scan has ended
     try:
-        wait_for(lambda: not ids(store))
+        wait_for(lambda: not ids(scanner.store))
         told = f"{root} is offline: it is empty. Its entries are kept."
         wait_for(lambda: told in caplog.messages)
         time.sleep(1)
@@ -346,7 +334,6 @@ def test_many_folders_that_are_removed_at_once_are_gone_soon(
 def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
     kinds: set[str] | None,
     library: Library,
-    store: catalogd.Store,
     scanner: catalogd.Scanner,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -357,8 +344,8 @@ def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
     disk.add("deep/a.nsp")
     with running(scanner, watched=kinds is None):
         with mounted(disk.folder, library.folder):
-            wait_for(lambda: len(ids(store)) == 1)
-        wait_for(lambda: not ids(store))
+            wait_for(lambda: len(ids(scanner.store)) == 1)
+        wait_for(lambda: not ids(scanner.store))
         wait_for(lambda: [*scanner.state.problems()] == [str(library.folder)])
         scans = counted(scanner)
         elsewhere = Library(tmp_path / "elsewhere")

@@ -194,10 +194,9 @@ def test_a_list_that_changes_while_it_is_read_is_sent_again(
     entry: str,
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    read = store.entries.list_json
+    read = scanner.store.entries.list_json
 
     def read_and_change(*given: Any) -> bytes:
         found = read(*given)
@@ -206,7 +205,7 @@ def test_a_list_that_changes_while_it_is_read_is_sent_again(
         scanner.scan()
         return found
 
-    monkeypatch.setattr(store.entries, "list_json", read_and_change)
+    monkeypatch.setattr(scanner.store.entries, "list_json", read_and_change)
     before = client.get("/api/list")
     assert len(before.json["entries"]) == 1
     after = client.get("/api/list", headers={"If-None-Match": before.headers["ETag"]})
@@ -381,12 +380,10 @@ def test_a_download_has_a_thread_of_its_own_however_it_is_spelled(
 
 
 @pytest.fixture
-def by_url(
-    store: catalogd.Store, key: str, entry: str, scanner: catalogd.Scanner
-) -> webtest.TestApp:
+def by_url(key: str, entry: str, scanner: catalogd.Scanner) -> webtest.TestApp:
     """A client of a service with `sources = url`, with an item in the queue."""
     settings = catalogd.Settings(sources="url")
-    app = app_of(catalogd.Web(store, settings, scanner), "192.168.1.7")
+    app = app_of(catalogd.Web(scanner.store, settings, scanner), "192.168.1.7")
     app.authorization = ("Bearer", key)
     app.post_json("/api/send-to-switch", {"entry_id": entry})
     return app
@@ -425,13 +422,12 @@ def test_the_name_of_a_file_in_the_queue_is_safe(
     by_url: webtest.TestApp,
     library: Library,
     scanner: catalogd.Scanner,
-    store: catalogd.Store,
     name: str,
     file_name: str,
 ) -> None:
     path = library.add(name)
     scanner.scan()
-    [entry] = [row for row in by_age(store) if row["source"] == path]
+    [entry] = [row for row in by_age(scanner.store) if row["source"] == path]
     by_url.post_json("/api/send-to-switch", {"entry_id": entry["id"]})
     assert pending(by_url)[1]["entry_name"] == file_name
 
