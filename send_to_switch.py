@@ -1065,8 +1065,6 @@ class Retry:
 
         :raises TargetOffline, Failed: the problem, where it was the last attempt.
         """
-        if isinstance(problem, Unfinished):
-            raise problem
         self.failures = 0 if type(problem) is ServerOffline else self.failures + 1
         if self.failures >= self.max_failures:
             if isinstance(problem, TargetOffline):
@@ -1077,10 +1075,13 @@ class Retry:
         self.sleep(self.pause)
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """Return the function's result, of the first attempt that has one."""
+        """Return the function's result, of the first attempt that has one.
+        :raises Unfinished: at once, as the next item goes first."""
         while True:
             try:
                 return function()
+            except Unfinished:
+                raise
             except self.kinds as problem:
                 self.wait(problem)
 

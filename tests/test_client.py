@@ -1245,6 +1245,8 @@ class Enough(Exception):
     [
         send_to_switch.ServerOffline("It is off."),
         send_to_switch.TargetOffline("No card."),
+        send_to_switch.Unfinished("The console goes on with it."),
+        send_to_switch.Denied("A proxy denies it."),
     ],
 )
 def test_a_server_or_target_that_is_offline_is_tried_again(

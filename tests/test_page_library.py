@@ -254,7 +254,7 @@ def test_the_undo_of_a_send_is_in_the_dock_until_that_has_ended(
     see(anna.locator(".dock"), "First: added to the queue of Attic.")
     report(store, store.queue.items(1)[0]["id"], 40, key=device)
     anna.clock.run_for(11_000)
-    until(lambda: dock(anna)[0] == "First")
+    until(lambda: dock(anna)[:1] == ["First"])
     button(anna, "Send Second").click()
     see(anna.locator(".dock"), "Second: added to the queue of Attic. 1 title is first.")
     button(anna.locator(".dock .note-lane"), "Undo").click()
