@@ -3253,8 +3253,8 @@ Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-for kind in (list, dict):  # as a parameter of a statement it is JSON: see LISTED
-    sqlite3.register_adapter(kind, json.dumps)
+sqlite3.register_adapter(list, json.dumps)  # as a parameter it is JSON: see LISTED
+sqlite3.register_adapter(dict, json.dumps)
 NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
 LISTED = "(SELECT value FROM json_each(?))"  # what a JSON array has
 
@@ -4794,12 +4794,15 @@ class Entries:
             for title in titles
         }
 
-    def known_titles(self, titles: Sequence[str], age: int) -> list[str]:
-        """Return those of these titles of which an account of this age sees a part."""
+    def known_titles(self, titles: Sequence[str], age: int, device: str) -> list[str]:
+        """Return those of these titles of which an account of this age sees a part, or
+        this device was sent one."""
         sql = "SELECT value FROM json_each(:titles) WHERE EXISTS (SELECT 1 FROM held"
         sql += " JOIN parts ON parts.id = entry WHERE held.title = value"
-        sql += f" AND held.state != 'gone' AND {SEEN})"
-        return self.database.column(sql, {"titles": [*titles], "age": age})
+        sql += f" AND held.state != 'gone' AND ({SEEN} OR EXISTS (SELECT 1 FROM sent"
+        sql += " WHERE sent.entry = parts.id AND sent.device = :device)))"
+        values = {"titles": [*titles], "age": age, "device": device}
+        return self.database.column(sql, values)
 
     def seen_titles(self, age: int) -> set[str]:
         """Return the ids and the names of the titles that an account of this age sees,
@@ -5174,6 +5177,8 @@ class Devices:
                 " shared = coalesce(:shared, shared),"
                 " user = coalesce(:user, iif(:target != address, '', user)), password ="
                 " coalesce(:password, iif(:target != address, '', password)),"
+                " listed_at = iif(:target != address, NULL, listed_at), list_counts ="
+                " iif(:target != address, 0, list_counts),"
                 " address = coalesce(:target, address), paused_by ="
                 " CASE :paused WHEN 0 THEN NULL WHEN 1 THEN :by ELSE paused_by END,"
                 " account = coalesce(:account, account) WHERE id = :id AND is_device"
@@ -5330,7 +5335,9 @@ class Clients:
         listed = [(device, title, id, number) for id, (title, number) in parts.items()]
         now = self.database.time() if is_last else None
         with self.database.writing() as db:
-            sql = "UPDATE keys SET listed_at = ?, list_counts = ? WHERE id = ?"
+            # A console that lists is ready, also where that is not written yet.
+            sql = "UPDATE keys SET listed_at = ?, list_counts = ?, target ="
+            sql += " iif(target GLOB 'ready*', target, 'ready') WHERE id = ?"
             db.execute(sql, (now, is_last, device))
             if not goes_on:
                 db.execute("DELETE FROM on_console WHERE device = ?", (device,))
@@ -7808,7 +7815,9 @@ class Scanner:
         if self._compared == (*facts, self.entries.version()):
             return Changes()
         # What could not be read is tried again.
-        self.disks.unreadable = outside(self.disks.unreadable, tops)
+        unreadable = self.disks.unreadable
+        for path in {*unreadable.copy()} - {*outside(unreadable, tops)}:
+            unreadable.pop(path, None)
         self.disks.has_skipped = False
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
@@ -10686,7 +10695,8 @@ class QueueCalls(Calls):
             check_arguments("target_arguments", field, of)
         target = reported(query.get("target_code", ""), of)
         target = target or (query.getunicode("target") or "")[:200]
-        self.accounts.uses.set_target_state(caller.credential, target)
+        if target or caller.credential not in self.accounts.uses.target_states:
+            self.accounts.uses.set_target_state(caller.credential, target)
         client = query.getunicode("client")
         waiting = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([item["entry"] for item in waiting], caller.age)
@@ -10735,7 +10745,8 @@ class QueueCalls(Calls):
         if "parts" in body:
             goes_on, is_last = body.get("goes_on", False), body.get("is_last", True)
             self.clients.take_list(caller.credential, parts, goes_on, is_last)
-        return {"known": self.entries.known_titles(body.get("titles", []), caller.age)}
+        asked = body.get("titles", []), caller.age, caller.credential
+        return {"known": self.entries.known_titles(*asked)}
 
     @route("GET /web/changes", access="session")
     def changes(self, caller: Caller) -> bottle.HTTPResponse:
@@ -21701,13 +21712,15 @@ def service_tests(service: Row, settings: Settings) -> Findings:
     folders = ", ".join(row["path"] for row in service["folders"])
     yield "service", f"ok: {service['address']} serves {folders}"
     yield from ((row["about"], row["message"]) for row in service["faults"])
-    if passed := ", ".join(it["message"] for it in service["scan"]["passed_over"]):
+    # One that was not started again since an upgrade tells less.
+    passed_over = service["scan"].get("passed_over", ())
+    if passed := ", ".join(it["message"] for it in passed_over):
         yield "library", f"ok: passed over: {passed}. Tidy on the page names them"
     saves = folder_for_saves(settings)
     if os.path.isdir(saves):  # else a fault tells that its disk is away
         form = "{title}/{name} of {console}, {added_at} UTC"
         last = [form.format_map(row) for row in kept_saves(saves)[:1]] or ["none yet"]
-        for look in service["saves"]:
+        for look in service.get("saves", ()):
             last += [
                 f"{look['name']}: {problem['message']}" for problem in look["problems"]
             ]

@@ -60,7 +60,15 @@ import time
 import unicodedata
 import urllib.parse
 import zipfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import IO, Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
 __version__ = "0.4.0"
@@ -657,7 +665,7 @@ class State:
             self.parts[name] = Part(item.queue_item_id, version, is_stopped=True)
         self.save()
 
-    def change(self, items: Iterable[str], **facts: Any) -> None:
+    def change(self, items: Container[str], **facts: Any) -> None:
         """Note of these items' parts: that they stay though the item has ended, which
         has no `item` then, or that it ended while this client did not send it."""
         for name, part in self.parts.items():
@@ -2879,7 +2887,7 @@ class Watch:
         self._stopped_at[name] = time.monotonic()
         self.state.stop(item, name)
 
-    def remove_stopped(self, after: float = 0, undone: Iterable[str] = ()) -> bool:
+    def remove_stopped(self, after: float = 0, undone: Container[str] = ()) -> bool:
         """Remove from the target what it has of files that were cancelled so many
         seconds ago, and return whether there was any.
 

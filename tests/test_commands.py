@@ -1823,6 +1823,12 @@ def test_a_folder_that_does_not_answer_is_told_soon(
 # Check, beside a service
 
 
+def test_a_check_reads_what_a_service_tells_that_an_upgrade_has_not_reached() -> None:
+    told = {"address": "http://pi:6069", "folders": [], "faults": [], "scan": {}}
+    tests = dict(catalogd.service_tests(told, catalogd.Settings()))
+    assert tests == {"service": "ok: http://pi:6069 serves "}
+
+
 @pytest.fixture
 def served(anna: str, data: pathlib.Path, library: Library) -> Iterator[catalogd.Web]:
     """A service on the data folder, whose scanner does not run."""

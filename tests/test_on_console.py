@@ -170,6 +170,43 @@ def test_a_child_is_told_of_titles_that_it_sees_on_its_own_console(
     assert house.listed("anna", "anna") is None
 
 
+def test_what_an_adult_sent_to_the_console_of_a_child_is_listed_of_it(
+    house: House,
+) -> None:
+    kid, [title] = house.devices["kid"], TITLES[:1]
+    anna, entry = house.accounts["anna"], house.ids()[f"Game [{title}][v0].nsp"]
+    calls = Calls(house.web, house.keys["kid"])
+    asked = {"titles": [*TITLES]}
+    assert calls.call("POST", "/api/on-console", asked) == {
+        "success": True,
+        "known": [],
+    }
+    house.store.queue.send(anna, entry, kid)
+    [item] = house.store.queue.items(anna)
+    for status in ("processing", "completed"):
+        house.store.clients.report(anna, item["id"], {"status": status, "key": kid})
+    assert calls.call("POST", "/api/on-console", asked)["known"] == [title]
+
+
+def test_a_list_counts_until_the_device_gets_another_console(house: House) -> None:
+    device, account = house.devices["anna"], house.accounts["anna"]
+    calls = Calls(house.web, house.keys["anna"])
+    calls.tell("ready")
+    with house.store.database.writing() as db:
+        sql = "UPDATE keys SET address = 'ftp://192.168.1.5/' WHERE id = ?"
+        db.execute(sql, (device,))
+    house.store.clients.take_list(device, {TITLES[0]: (TITLES[0], 0)})
+    counts = "SELECT list_counts FROM keys WHERE id = ?"
+    calls.call("GET", "/api/send-queue")  # by a program that tells of no target
+    calls.tell("ready")
+    assert house.store.database.value(counts, (device,))
+    house.store.devices.change(device, {"target": "ftp://192.168.1.5/"})
+    assert house.listed("anna", "anna")
+    house.store.devices.change(device, {"target": "ftp://192.168.1.6/"}, account)
+    assert house.listed("anna", "anna") is None
+    assert not house.store.database.value(counts, (device,))
+
+
 class Histories(RuleBasedStateMachine):
     """Titles come, go and change on the console behind the library's back, in the
     library, and by sending."""
