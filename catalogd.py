@@ -5188,6 +5188,11 @@ class Devices:
             ).fetchone()
             if moves or not existing(row, "unknown_device", device)["shared"]:
                 free_items(db, device, keep=row["account"])
+            if changes.get("shared"):  # items of accounts without one waited for this
+                sql = "UPDATE OR IGNORE queue SET device = ? WHERE is_open"
+                sql += " AND device IS NULL AND freed_from IS NULL"
+                sql += " AND account NOT IN (SELECT account FROM keys)"
+                db.execute(sql, (device,))
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
         return str(row["label"])
 

@@ -128,6 +128,18 @@ def living(house: Household) -> Caller:
     return device
 
 
+def test_what_waits_for_a_device_goes_to_the_first_that_is_shared(
+    house: Household,
+) -> None:
+    """But that of an account with a device of its own."""
+    device, own = house.robin.pair("Living room"), house.kim.pair("Attic")
+    ada = house.sign_in("ada")
+    item, other = ada.send(house.entries[0]), house.kim.send(house.entries[0])
+    assert device.poll() == []
+    house.robin.share(device.id)
+    assert (device.poll(), own.poll()) == ([item], [other])
+
+
 def test_a_shared_device_sends_for_everyone_first_in_first_out(
     house: Household, living: Caller
 ) -> None:
