@@ -12729,7 +12729,7 @@ WORDS = {
     "onConsole": "On {name}",
     "notOn": "Not on {name}",
     "sendAll": "Send all",
-    "onNoConsole": "On no console",
+    "onNoConsole": "On none of your consoles",
     "updateThere": "update there: {there}, here: {here}",
     "sentAtBy": "sent {time} by {name}",
     "sentBy": "by {name}",
@@ -15920,10 +15920,11 @@ function askToSend(/** @type {Entry} */ {name, format}) {
 /** Queue parts, which wait until the server has answered, and return whether all are.
  * @param {Entry[]} parts of so many titles
  * @param {boolean} [anyway] also what the console has already
+ * @param {boolean} [isAsked] whether files that are no packages were asked about
  * @returns {Promise<boolean>} */
-async function send(parts, name, count = 1, anyway = false) {
+async function send(parts, name, count = 1, anyway = false, isAsked = false) {
   const other = parts.find(part => part.format && WORDS.noPackages[part.format]);
-  if (other && !anyway && !(await askToSend(other))) return false;
+  if (other && !isAsked && !(await askToSend(other))) return false;
   const ids = parts.map(part => part.id);
   const device = await deviceToSendTo();
   if (device === undefined) return false;
@@ -15939,7 +15940,7 @@ async function send(parts, name, count = 1, anyway = false) {
   } catch (/** @type {any} */ error) {
     if (error.answer?.reason === "all_on_console") {
       setQueueing(ids, false);
-      const act = () => send(parts, name, count, true);
+      const act = () => send(parts, name, count, true, true);
       return ask({text: explain(error), yes: WORDS.sendAnyway, act});
     }
     const text = WORDS.notSent(name, explain(error), count);
@@ -15949,9 +15950,11 @@ async function send(parts, name, count = 1, anyway = false) {
   return isQueued;
 }
 
-/** Send the parts of a title or, where none is here, say why that is not possible. */
-function sendOrExplain(/** @type {Entry[]} */ parts, name, count = 1) {
-  if (parts.length) return send(parts, name, count);
+/** Send the parts of a title or, where none is here, say why that is not possible.
+ * @param {Entry[]} parts
+ * @param {boolean} [anyway] see send */
+function sendOrExplain(parts, name, count = 1, anyway = false) {
+  if (parts.length) return send(parts, name, count, anyway);
   return toast(WORDS.notSent(name, WORDS.diskAway, count), true);
 }
 
@@ -16056,7 +16059,7 @@ function gridShape(width) {
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
   const row = width < 20 * rem ? 6.5 : 4.75; // higher where text is large
-  const more = listingConsole() ? 1.25 : 0; // for how old an update is there
+  const more = !isChild() && listingConsole() ? 1.25 : 0; // for how old an update is there
   const height = isRows ? row * rem : columnWidth + (below + more) * rem;
   return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
 }
@@ -16663,8 +16666,11 @@ function renderShelves() {
 
 /** The button that sends all updates of these titles that are not under way. */
 function renderSendAll(/** @type {Title[]} */ titles) {
-  const isOffered = title =>
-    statusOf(title).hasNewer && !isOngoing(statusOf(title).status);
+  const isOffered = title => {
+    const {hasNewer: isNewer, status, toSend, ofParts} = statusOf(title);
+    const isSent = toSend.every(({id}) => ofParts.get(id) === "completed");
+    return isNewer && !isSent && !isOngoing(status); // what is newer may be away
+  };
   const offered = titles.filter(isOffered);
   const parts = offered.flatMap(title => statusOf(title).toSend);
   const {length} = offered;
@@ -16932,7 +16938,8 @@ function renderFilter() {
  * is known of it. A button follows. */
 function renderTitle(/** @type {Title} */ title) {
   const href = `#title/${title.id}`;
-  const older = onConsole(title) && olderThere(title, id => numberSent(id, sentNow()));
+  const isTold = !isChild() && onConsole(title);
+  const older = isTold && olderThere(title, id => numberSent(id, sentNow()));
   return [
     h.a(
       {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
@@ -17351,8 +17358,9 @@ function renderSendParts(/** @type {Title} */ title) {
   const {status, ofParts, away} = statusOf(title);
   if (!parts.length && isOngoing(status)) return renderQueuedButton(title);
   const sendTicked = () => {
+    const isByHand = state.details.ticked !== null;
     change("details", {ticked: null});
-    return sendOrExplain(parts, title.name);
+    return sendOrExplain(parts, title.name, 1, isByHand);
   };
   const isAway = away === "offline";
   const isAgain = parts.every(part => ofParts.get(part.id) === "completed");

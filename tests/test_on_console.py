@@ -560,6 +560,64 @@ def test_what_a_console_has_listed_is_sent_anyway_where_somebody_wants_that(
     until(lambda: len(store.clients.pending(account, key=device)) == 2)
 
 
+def test_what_somebody_ticks_is_sent_although_the_console_has_it(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    base, update = TITLES[0], UPDATES[TITLES[0]]
+    library.add(f"Chess [{base}][v0].nsp", b"PK\3\4 game")
+    library.add(f"Chess [{update}][v131072].nsp", b"update")
+    scanner.scan()
+    device, account = add_device(store, "Attic"), store.accounts.id_of("anna")
+    store.clients.take_list(device, {base: (base, 0)})
+    anna.goto(f"#title/{base}")
+    anna.locator(".part-choice input:not(:checked)").check()
+    button(anna.get_by_role("dialog"), "Send").click()
+    question = anna.locator(".question")
+    see(question, "is no package, but a ZIP archive. Send it all the same?")
+    button(question, "Send").click()
+    until(lambda: len(store.clients.pending(account, key=device)) == 2)
+
+
+def test_nothing_is_sent_for_an_update_that_is_away(
+    anna: Any, library: Library, scanner: catalogd.Scanner, clock: Clock
+) -> None:
+    store = scanner.store
+    base, update = TITLES[0], UPDATES[TITLES[0]]
+    library.add(f"Chess [{base}][v0].nsp")
+    library.add(f"Chess [{update}][v65536].nsp")
+    library.add(f"Chess [{update}][v131072].nsp")
+    scanner.scan()
+    files = store.entries.files()
+    away = [file for file in files if "[v131072]" in file.file.path]
+    store.entries.apply(catalogd.Changes(offline=away))
+    device = add_device(store, "Attic")
+    store.clients.take_list(device, {base: (base, 0)})
+    anna.goto("")
+    all_of_them = button(anna.locator(".shelf", has_text="Updates"), "Send all")
+    all_of_them.wait_for()
+    clock.now += 60
+    store.clients.take_list(device, {base: (base, 0), update: (base, 65536)})
+    all_of_them.wait_for(state="detached")
+    see(anna.locator(".entries .entry"), "update there: 1, here: 2")
+
+
+def test_a_child_is_told_no_numbers_of_updates(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    base, update = TITLES[0], UPDATES[TITLES[0]]
+    library.add(f"Chess [{base}][v0].nsp")
+    library.add(f"Chess [{update}][v131072].nsp")
+    scanner.scan()
+    store.clients.take_list(add_device(store, "Attic"), {base: (base, 0)})
+    anna.goto("")
+    card = anna.locator(".entries .entry")
+    see(card, "update there: 0, here: 2")
+    anna.evaluate("update({account: {...state.account, admin: false, age: 7}})")
+    card.get_by_text("update there").wait_for(state="detached")
+    height = anna.evaluate("(grid => grid.height - grid.columnWidth)(gridShape(800))")
+    assert round(height) == 7 * 16
+
+
 def test_cards_filters_the_shelf_and_tidy_go_by_the_last_list(
     anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
 ) -> None:
@@ -585,6 +643,6 @@ def test_cards_filters_the_shelf_and_tidy_go_by_the_last_list(
     [item] = store.clients.pending(account, key=device)
     assert "Update" in item["name"]
     anna.goto("#settings/library")
-    anna.get_by_text("On no console").click()
+    anna.get_by_text("On none of your consoles").click()
     see(anna.locator(".tidy"), "Reversi")
     assert not anna.locator(".tidy").get_by_text("Go").count()
