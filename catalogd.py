@@ -16059,7 +16059,7 @@ function gridShape(width) {
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
   const row = width < 20 * rem ? 6.5 : 4.75; // higher where text is large
-  const more = !isChild() && listingConsole() ? 1.25 : 0; // for how old an update is there
+  const more = !isChild() && listingConsole() ? 1.25 : 0; // for the update there
   const height = isRows ? row * rem : columnWidth + (below + more) * rem;
   return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
 }
