@@ -11364,7 +11364,7 @@ h1, h2 { font-weight: var(--bold); letter-spacing: var(--tight); }
 h1 { font-size: 1.625rem; line-height: 1.2; }
 h2 { font-size: 1.25rem; line-height: 1.3; }
 h3 { font-size: 1rem; font-weight: var(--strong); line-height: 1.3; }
-:is(h2, h3) { overflow-wrap: break-word; }
+h2, h3, .question p { overflow-wrap: break-word; }
 h1 { overflow-wrap: anywhere; hyphens: auto; }
 a { color: var(--accent); }
 code { font: .875rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
@@ -11505,6 +11505,8 @@ input[type="checkbox"] {
   position: sticky; z-index: 3; top: 0; gap: .25rem 1rem; min-height: 4.25rem;
   max-width: 160rem; margin: 0 auto; padding: .5rem 2rem; background: var(--ground);
 }
+.top * { scroll-margin: -9rem 0 9rem; } /* in sight, where nothing has to scroll */
+:root:has(#search:focus) { scroll-padding: 0; } /* for the caret, which has no margin */
 .brand {
   gap: .65rem; font-weight: var(--bold); font-size: 1.25rem;
   letter-spacing: var(--tight);
@@ -11960,7 +11962,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .question { width: min(26rem, calc(100vw - 2rem)); }
 .question article { padding: 1.5rem; }
 .question .actions { justify-content: flex-end; margin-top: 1.25rem; }
-.question p { overflow-wrap: break-word; }
 .question form { display: grid; gap: .5rem; margin-top: 1rem; }
 
 /* Queue */
@@ -12416,7 +12417,6 @@ button.link {
   }
   .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1 0 auto; max-width: 100%; }
-  .adding { width: 100%; }
   .item { gap: .3rem .5rem; }
   .item .item-text { margin-inline-start: .375rem; }
   .row-parts .item-text { margin-inline-start: 0; }

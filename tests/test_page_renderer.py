@@ -717,3 +717,25 @@ def test_scrolling_draws_what_comes_in_sight_once_and_nothing_when_it_rests(
     assert done["steps"] > 40, "the list is longer than the screen"
     assert (done["moved"], done["drawsAtRest"]) == ([], 0)
     assert min(1, max_draws) <= done["draws"] <= max_draws
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_what_is_in_the_head_scrolls_nothing_when_it_gets_the_focus(
+    visit: Visit, store: catalogd.Store, site: str, key: str, size: Mapping[str, int]
+) -> None:
+    """Nor when it is brought in sight, so that Back leads to where the library was."""
+    add_files(store, (f"Game {n}" for n in range(100)))
+    page = visit(base_url=site, **options("light", size))
+    sign_in(page, store, site, "anna")
+    page.goto("")
+    see(page.locator(".entries"), "Game")
+    page.evaluate("scrollTo(0, 1500)")
+    for control in page.locator(".top :is(a, button, input)").all():
+        control.scroll_into_view_if_needed()
+        control.focus()
+        page.evaluate(TWO_FRAMES)
+        assert page.evaluate("scrollY") == 1500
+    page.locator("nav a", has_text="Queue").click()
+    until(lambda: page.locator(".queue").count() == 1)
+    page.go_back()
+    until(lambda: page.evaluate("scrollY") == 1500)
