@@ -12714,6 +12714,7 @@ WORDS = {
         "offline": "offline",
         "partly": "partly offline",
         "incomplete": "incomplete",
+        "noPackage": "no package",
         "superseded": "superseded",
         "copy": "another copy",
         "queueing": "queueing",
@@ -12910,7 +12911,6 @@ WORDS = {
         "lan_broke": "Check the console's connection, then try again.",
     },
     "sendAllTo": "Send all of them to",
-    "retry": "Retry {name}",
     "replaceFile": "Replace the file of that name with {name}?",
     "cancelName": "Cancel {name}",
     "retryFailed": "Retry all failed",
@@ -12968,7 +12968,6 @@ WORDS = {
     "devices": "Devices",
     "devicesLead": "The consoles and SD cards that games are sent to.",
     "shareDevice": "Everyone here may send to it",
-    "shareName": "Everyone here may send to {name}",
     "isShared": "shared",
     "belongsTo": "Belongs to",
     "rename": "Rename",
@@ -15580,7 +15579,7 @@ function versionText(/** @type {Entry} */ {version = "", patch, kind}) {
   return patch && kind === "base" ? WORDS.baseVersion(String(patch)) : "";
 }
 
-/** What a title consists of beside its base, or else the version of that. */
+/** What a title consists of beside its base, or else the version of that, as facts. */
 function contentsOf(/** @type {Title} */ {parts}) {
   const offered = parts.filter(isCurrent);
   const updates = offered.flatMap(part => [
@@ -15590,11 +15589,12 @@ function contentsOf(/** @type {Title} */ {parts}) {
       .map(({number}) => Math.floor(number / 65536)),
   ]);
   const addOns = countKinds(offered)["add-on"];
-  const texts = [
+  const facts = [
     updates.length > 0 && patchText(Math.max(...updates)),
     addOns > 0 && WORDS.addOns(addOns),
   ];
-  return joinFacts(texts) || versionText(parts[0]) || fileTypeOf(parts[0]);
+  const isAlone = !facts.some(Boolean);
+  return isAlone ? [versionText(parts[0]) || fileTypeOf(parts[0])] : facts;
 }
 
 /** What a part is within its title: what its name has beyond that.
@@ -15664,15 +15664,21 @@ function sizeOf(/** @type {{size: number}} */ {size}) {
 /** @type {Record<string, string>} */
 const TONES = {failed: "bad", cancelled: "quiet"}; // of statuses
 
+/** The mark of a file that is no package, or not all of one. */
+function lackOf(/** @type {Entry} */ {format = "", complete}) {
+  if (WORDS.noPackages[format]) return "noPackage";
+  return complete === false && "incomplete";
+}
+
 /** What to know of a title, what matters most first: that one is at its cover.
  * @returns {Mark[]} */
 function marksOfTitle(/** @type {Title} */ title) {
   const {status, hasNewer: isNewer} = statusOf(title);
-  const isCut = title.parts.some(part => !part.part && part.complete === false);
+  const lack = title.parts.filter(isCurrent).map(lackOf).find(Boolean);
   const isToldAll = !isChild();
   return [
     [status === "failed", "failed", "bad"],
-    [isToldAll && isCut, "incomplete", "warn"],
+    [isToldAll && lack, lack, "warn"],
     [isToldAll && isNewer && !isOngoing(status), "newer", "strong"],
     [status === "completed", "completed"],
     [isToldAll && title.kind === "link", "link", "quiet"],
@@ -15684,7 +15690,7 @@ function marksOfPart(/** @type {Entry} */ part, /** @type {PartStatus} */ status
   return [
     [part.part, part.part, "quiet"],
     [part.state === "offline", "offline", "warn"],
-    [part.complete === false, "incomplete", "warn"],
+    [lackOf(part), lackOf(part), "warn"],
     [status !== "completed" && status, status, TONES[status]],
   ];
 }
@@ -15923,7 +15929,7 @@ function askToSend(/** @type {Entry} */ {name, format}) {
  * @param {boolean} [isAsked] whether files that are no packages were asked about
  * @returns {Promise<boolean>} */
 async function send(parts, name, count = 1, anyway = false, isAsked = false) {
-  const other = parts.find(part => part.format && WORDS.noPackages[part.format]);
+  const other = parts.find(part => lackOf(part) === "noPackage");
   if (other && !isAsked && !(await askToSend(other))) return false;
   const ids = parts.map(part => part.id);
   const device = await deviceToSendTo();
@@ -16963,11 +16969,11 @@ function renderTitleMeta(/** @type {Title} */ title) {
   const left = totalSize(toSend) || title.size;
   const text = sizeOf({size: left});
   const size = left < title.size ? WORDS.sizeToSend(text) : text;
-  const contents = away === "partly" ? WORDS.marks.partly : contentsOf(title);
+  const contents = away === "partly" ? [WORDS.marks.partly] : contentsOf(title);
   const decided = WORDS.ages[state.ages?.[title.id] || ""];
   const age = state.account.admin && (decided || formerAge(title));
   const flows = () => wholeFacts([size, row && leftText(figuresOf(row))]);
-  const facts = [onConsole(title), size, contents, age];
+  const facts = [onConsole(title), size, age, ...contents];
   return h.p("meta", row ? live(flows) : wholeFacts(facts));
 }
 
@@ -18386,7 +18392,8 @@ function renderRowButtons(/** @type {QueueRow} */ row) {
 }
 
 function retryButton(name, retry) {
-  const props = {class: "send is-again", key: "retry", "aria-label": WORDS.retry(name)};
+  const label = WORDS.actionOn(WORDS.tryAgain, name);
+  const props = {class: "send is-again", key: "retry", "aria-label": label};
   return button([glyph("retry"), WORDS.tryAgain], retry, props);
 }
 
@@ -18844,7 +18851,8 @@ function atHost(address, host) {
 function renderShare(/** @type {Device} */ {id, name, shared}) {
   const share = ({target}) => changeDevice(id, {shared: target.checked});
   const onchange = event => attempt(() => share(event));
-  const props = {"aria-label": WORDS.shareName(name), checked: shared, onchange};
+  const label = WORDS.actionOn(WORDS.shareDevice, name);
+  const props = {"aria-label": label, checked: shared, onchange};
   return h.label("check", h.input({type: "checkbox", ...props}), WORDS.shareDevice);
 }
 

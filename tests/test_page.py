@@ -305,7 +305,7 @@ def test_the_focus_goes_to_the_heading_of_a_list_without_another_such_row(
     anna.goto("#queue")
     anna.evaluate("toast('Done.', false, {label: 'Undo', act: () => {}})")
     button(anna, "Undo").wait_for()
-    button(anna, "Retry Broken").focus()
+    button(anna, "Try again Broken").focus()
     anna.keyboard.press("Enter")
     until(lambda: focused(anna) == "Queue")
 

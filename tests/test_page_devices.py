@@ -644,7 +644,7 @@ def test_a_device_is_renamed_shared_and_removed_after_a_question(
     deed(anna, "Rename", "Attic").click()
     anna.get_by_label("New name of Attic").fill("Cellar")
     button(anna, "Save").click()
-    deed(anna, "Everyone here may send to", "Cellar").check()
+    deed(anna, "Everyone here may send to it", "Cellar").check()
     until(lambda: store.devices.all()[0]["shared"])
     assert store.devices.all()[0]["name"] == "Cellar"
     deed(anna, "Remove", "Cellar").click()

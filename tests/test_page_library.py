@@ -363,6 +363,20 @@ def test_an_entry_is_marked(
     assert anna.locator(".is-away").inner_text().startswith("Away")
 
 
+def test_a_card_tells_the_age_after_the_size_and_as_many_facts_as_fit(
+    anna: Any, store: catalogd.Store
+) -> None:
+    base = "0100AAAABBBB0000"
+    names = [f"Chess [{base}][v0]", f"Chess [{base[:-3]}800][v262144]"]
+    add_files(store, [*names, *(f"Chess [0100AAAABBBB100{n}][v0]" for n in (1, 2, 3))])
+    store.entries.set_ages([base], 7)
+    anna.goto("")
+    meta = anna.locator(".entries .meta")
+    see(meta, "Update")
+    facts = "5\xa0kB ·\xa07+ ·\xa0Update\xa04 ·\xa03\xa0add\u2011ons"
+    assert meta.text_content() == facts  # which breaks before each dot
+
+
 def test_a_title_whose_game_is_offline_is_marked(
     anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
 ) -> None:

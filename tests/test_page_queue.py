@@ -283,9 +283,9 @@ def test_the_parts_of_a_title_are_moved_cancelled_and_retried_together(
     see(anna, "3 waiting, ")  # for the only device
     assert anna.get_by_text("3 waiting, ").count() == 1
     anna.get_by_label("Cancel Lemon Kart").click()
-    button(anna, "Retry Lemon Kart").wait_for()
+    button(anna, "Try again Lemon Kart").wait_for()
     assert queued(store) == ["Night Ferry"]
-    button(anna, "Retry Lemon Kart").click()
+    button(anna, "Try again Lemon Kart").click()
     until(lambda: len(queued(store)) == 4)  # one call each
     anna.get_by_label("Cancel Lemon Kart").wait_for()
 

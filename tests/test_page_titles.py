@@ -332,8 +332,8 @@ CONTENTS = """([entries, sent]) => {
   return titles.map(title => {
     const status = workOutStatus(title, known);
     const parts = status.toSend.map(({id}) => id).join(" ");
-    const texts = [contentsOf(title), countParts(title.parts), status.status];
-    return [parts, ...texts, status.hasNewer ? "newer" : ""];
+    const texts = [joinFacts(contentsOf(title)), countParts(title.parts)];
+    return [parts, ...texts, status.status, status.hasNewer ? "newer" : ""];
   });
 }"""
 
@@ -425,3 +425,16 @@ def test_the_second_game_of_a_cartridge_has_a_name_and_a_cover(script: Any) -> N
 def test_a_file_is_told_as_what_it_is(script: Any) -> None:
     texts = script.evaluate("['zip', 'xci'].map(formatName)")
     assert texts == ["no package, but a ZIP archive", "XCI"]
+
+
+def test_what_is_no_package_is_not_called_incomplete(script: Any) -> None:
+    """Nobody should copy it again."""
+    marks = """parts => [
+      marksOfTitle(titlesOf(parts.map(part => ({...part, created_at: ""})))[0]),
+      marksOfPart(parts[0], ""),
+    ].map(marks => marks.filter(([isShown]) => isShown).map(([, name]) => name))"""
+    part = {"id": "1", "name": "Chess", "state": "here", "complete": False}
+    assert script.evaluate(marks, [part]) == [["incomplete"], ["incomplete"]]
+    for format in ("html", "zip", "rar", "7z", "zeros"):
+        other = {**part, "format": format}
+        assert script.evaluate(marks, [other]) == [["noPackage"], ["noPackage"]]

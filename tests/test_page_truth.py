@@ -304,7 +304,7 @@ def test_a_failed_item_is_retried_and_replaces_a_file(
         console.ends_after = float("inf")
         other = house.target / "Paper Harbor.nsp"
         other.write_bytes(b"another file")
-        button(ben, "Retry Paper Harbor").click()
+        button(ben, "Try again Paper Harbor").click()
         see(ben, "Another file Paper Harbor.nsp is there.")
         until(lambda: said(anna) == {"Failed": ["Paper Harbor"]})
         assert other.read_bytes() == b"another file"
