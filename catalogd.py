@@ -12000,7 +12000,6 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .lane-head { grid-area: head; gap: .6rem; margin-bottom: .5rem; }
 .lane-text { grid-area: text; align-self: end; min-width: 0; }
 .lane-text :is(h2, h3), .lane .entry-name { font-size: 1.25rem; }
-.lane .meta { margin: 0; }
 .lane .percent { grid-area: percent; align-self: start; }
 .percent {
   font-size: 2.75rem; font-weight: var(--bold); letter-spacing: var(--tight);
@@ -12032,8 +12031,9 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .dock .percent { align-self: center; font-size: 1.75rem; }
 .dock .progress { margin: 0; }
 .dock .lane-buttons { align-self: center; }
-.dock .note-lane {
-  grid-template: "cover text buttons" auto / auto minmax(0, 1fr) auto;
+.dock .note-lane { grid-template: "cover text buttons" / auto minmax(0, 1fr) auto; }
+.dock .lane.offer {
+  grid-template: "text buttons" auto / minmax(0, 1fr) auto; padding-inline: 1rem 1.5rem;
 }
 .note-lane .entry-cover { width: 2.75rem; }
 .note-lane .lane-text { align-self: center; font-size: .9375rem; }
@@ -12074,7 +12074,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 }
 .row-parts .item-text { display: flex; flex-wrap: wrap; gap: 0 .75rem; }
 .row-parts .item-text { align-items: baseline; justify-content: space-between; }
-.row-parts .meta { margin: 0; }
+:is(.lane, .row-parts) .meta { margin: 0; }
 .row-parts .error { flex-basis: 100%; margin: 0 0 .4rem; }
 .row-parts .percent { font-size: 1rem; letter-spacing: 0; margin: 0; }
 .row-parts .progress { flex-basis: 100%; order: 1; margin: 0 0 .4rem; height: .25rem; }
@@ -12407,6 +12407,7 @@ button.link {
     top: 4.5rem; bottom: auto;
   }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
+  .details .toasts { bottom: 7rem; height: 0; align-content: end; } /* above its bar */
   .sheet .toast:last-child { margin-bottom: .5rem; }
   .sheet .toast:not(:last-child) { display: none; }
   .sheet { scroll-padding-bottom: 7rem; } /* above a toast */
@@ -12415,7 +12416,7 @@ button.link {
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
     border-width: 1px 0 0; border-radius: var(--radius-l) var(--radius-l) 0 0;
   }
-  .selection .plain { padding: .4rem; font-size: .875rem; }
+  .selection .plain { padding: .4rem 0; font-size: .875rem; }
   .selection .primary { flex: 1 0 auto; max-width: 100%; }
   .item { gap: .3rem .5rem; }
   .item .item-text { margin-inline-start: .375rem; }
@@ -12439,7 +12440,6 @@ button.link {
     padding: .5rem 1rem calc(.5rem + env(safe-area-inset-bottom));
   }
   .send-bar .meta { flex: 1 1 8rem; }
-  .parts { margin-inline-end: -.6rem; }
   .part-text { display: grid; }
   .part-text > .meta { margin: 0; }
   .panel { padding: 1rem; }
@@ -18169,7 +18169,7 @@ function renderOffer() {
   const note = h.p("lane-text", WORDS.noDevice);
   return h.section(
     {class: "dock", key: "dock", "aria-label": WORDS.addDevice},
-    h.div("lane note-lane", note, h.div("lane-buttons", addDeviceButton())),
+    h.div("lane note-lane offer", note, h.div("lane-buttons", addDeviceButton())),
   );
 }
 

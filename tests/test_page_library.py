@@ -927,6 +927,30 @@ def phone(visit: Visit, demo: Demo) -> Any:
     return page
 
 
+def test_bars_and_sheets_on_a_phone_keep_their_margins(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    page = visit(base_url=site, **options("light", PHONE))
+    sign_in(page, store, site, "anna")
+    add(store, "Paper Harbor")
+    page.goto("")
+    bar, note = (
+        page.locator(f".dock .{name}").bounding_box() for name in ("lane", "lane-text")
+    )
+    add_button = button(page.locator(".dock"), "Add a device").bounding_box()
+    assert note["x"] == bar["x"] + 16
+    assert add_button["x"] + add_button["width"] == bar["x"] + bar["width"] - 16
+    add_device(store, "Attic")
+    page.get_by_role("link", name="Paper Harbor").click()
+    part = page.locator(".part").bounding_box()
+    assert (part["x"], part["width"]) == (16, 390 - 2 * 16)
+    button(page.locator(".send-bar"), "Send").click()
+    toast = page.locator(".details .toast")
+    toast.wait_for()
+    top = page.locator(".send-bar").bounding_box()["y"]
+    until(lambda: toast.evaluate("each => each.getBoundingClientRect().bottom") <= top)
+
+
 def test_a_phone_begins_with_games(phone: Any, demo: Demo) -> None:
     VIEWS["one_device"](phone, demo.address)
     phone.locator(".lane").wait_for()
