@@ -4794,15 +4794,12 @@ class Entries:
             for title in titles
         }
 
-    def known_titles(self, titles: Sequence[str], age: int, device: str) -> list[str]:
-        """Return those of these titles of which an account of this age sees a part, or
-        this device was sent one."""
+    def known_titles(self, titles: Sequence[str], age: int) -> list[str]:
+        """Return those of these titles of which an account of this age sees a part."""
         sql = "SELECT value FROM json_each(:titles) WHERE EXISTS (SELECT 1 FROM held"
         sql += " JOIN parts ON parts.id = entry WHERE held.title = value"
-        sql += f" AND held.state != 'gone' AND ({SEEN} OR EXISTS (SELECT 1 FROM sent"
-        sql += " WHERE sent.entry = parts.id AND sent.device = :device)))"
-        values = {"titles": [*titles], "age": age, "device": device}
-        return self.database.column(sql, values)
+        sql += f" AND held.state != 'gone' AND {SEEN})"
+        return self.database.column(sql, {"titles": [*titles], "age": age})
 
     def seen_titles(self, age: int) -> set[str]:
         """Return the ids and the names of the titles that an account of this age sees,
@@ -10750,8 +10747,7 @@ class QueueCalls(Calls):
         if "parts" in body:
             goes_on, is_last = body.get("goes_on", False), body.get("is_last", True)
             self.clients.take_list(caller.credential, parts, goes_on, is_last)
-        asked = body.get("titles", []), caller.age, caller.credential
-        return {"known": self.entries.known_titles(*asked)}
+        return {"known": self.entries.known_titles(body.get("titles", []), caller.age)}
 
     @route("GET /web/changes", access="session")
     def changes(self, caller: Caller) -> bottle.HTTPResponse:

@@ -170,24 +170,6 @@ def test_a_child_is_told_of_titles_that_it_sees_on_its_own_console(
     assert house.listed("anna", "anna") is None
 
 
-def test_what_an_adult_sent_to_the_console_of_a_child_is_listed_of_it(
-    house: House,
-) -> None:
-    kid, [title] = house.devices["kid"], TITLES[:1]
-    anna, entry = house.accounts["anna"], house.ids()[f"Game [{title}][v0].nsp"]
-    calls = Calls(house.web, house.keys["kid"])
-    asked = {"titles": [*TITLES]}
-    assert calls.call("POST", "/api/on-console", asked) == {
-        "success": True,
-        "known": [],
-    }
-    house.store.queue.send(anna, entry, kid)
-    [item] = house.store.queue.items(anna)
-    for status in ("processing", "completed"):
-        house.store.clients.report(anna, item["id"], {"status": status, "key": kid})
-    assert calls.call("POST", "/api/on-console", asked)["known"] == [title]
-
-
 def test_a_list_counts_until_the_device_gets_another_console(house: House) -> None:
     device, account = house.devices["anna"], house.accounts["anna"]
     calls = Calls(house.web, house.keys["anna"])

@@ -165,7 +165,9 @@ def test_a_page_without_its_translation_is_english_and_says_so(
 
 
 def sign_in_elsewhere(page: Any, name: str = "ben") -> None:
-    """Sign in, as another tab does."""
+    """Sign in, as another tab does, while the page asks for nothing: between the end of
+    its session and the new cookie it would be signed out."""
+    page.wait_for_load_state("networkidle")
     fields = {"username": name, "password": PASSWORD}
     assert page.request.post("/web/login", data=fields).ok
 
