@@ -3533,6 +3533,17 @@ def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> Non
     db.execute("DELETE FROM queue WHERE device = ? AND account IS NOT ?", (key, keep))
 
 
+def adopt_items(db: sqlite3.Connection, device: str) -> None:
+    """Let what waits for any device of an account that has none wait for this one, to
+    which it may send now, but for what the owner of that may not be sent."""
+    sql = "UPDATE OR IGNORE queue SET device = ? WHERE is_open AND device IS NULL"
+    sql += " AND freed_from IS NULL AND account NOT IN (SELECT account FROM keys)"
+    db.execute(sql, (device,))
+    sql = "UPDATE queue SET device = NULL WHERE device = ? AND id IN"
+    sql += f" (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN})"
+    db.execute(sql, (device,))
+
+
 # Store: checks of keys and devices ---
 
 
@@ -5185,11 +5196,8 @@ class Devices:
             ).fetchone()
             if moves or not existing(row, "unknown_device", device)["shared"]:
                 free_items(db, device, keep=row["account"])
-            if changes.get("shared"):  # items of accounts without one waited for this
-                sql = "UPDATE OR IGNORE queue SET device = ? WHERE is_open"
-                sql += " AND device IS NULL AND freed_from IS NULL"
-                sql += " AND account NOT IN (SELECT account FROM keys)"
-                db.execute(sql, (device,))
+            if changes.get("shared"):
+                adopt_items(db, device)
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
         return str(row["label"])
 

@@ -140,6 +140,21 @@ def test_what_waits_for_a_device_goes_to_the_first_that_is_shared(
     assert (device.poll(), own.poll()) == ([item], [other])
 
 
+def test_what_waits_goes_to_no_device_whose_owner_may_not_see_it(
+    house: Household,
+) -> None:
+    device, ada = house.kim.pair("Bedroom"), house.sign_in("ada")
+    for name, age in {"kim": 7, "ada": 12}.items():
+        account = house.store.accounts.id_of(name)
+        house.store.accounts.change(account, {"age": age})
+    for entry, age in zip(house.entries, (12, 7), strict=False):
+        house.store.entries.set_ages([entry], age)
+    hidden, seen = map(ada.send, house.entries[:2])
+    house.robin.share(device.id)
+    assert device.poll() == [seen]
+    assert [ada.row(item)["status"] for item in (hidden, seen)] == ["pending"] * 2
+
+
 def test_a_shared_device_sends_for_everyone_first_in_first_out(
     house: Household, living: Caller
 ) -> None:
