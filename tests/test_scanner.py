@@ -775,6 +775,13 @@ class Excluding:
         self.scanner = catalogd.Scanner(self.store, options)
         return self.scanner.scan()
 
+    def begin(self) -> tuple[str, str]:
+        """Scan a file in "wip" and another one; return path and id of the first."""
+        path = self.library.add("wip/a.nsp")
+        self.library.add("b.nsp")
+        self.scan()
+        return path, ids_by_name(self.scanner)["a.nsp"]
+
     def names(self) -> list[str]:
         return sorted(ids_by_name(self.scanner))
 
@@ -790,11 +797,7 @@ def excluding(library: Library, store: catalogd.Store) -> Excluding:
 def test_an_excluded_entry_waits_unlisted_and_is_itself_again(
     excluding: Excluding, clock: Clock
 ) -> None:
-    library, entries = excluding.library, excluding.store.entries
-    library.add("wip/a.nsp")
-    library.add("b.nsp")
-    excluding.scan()
-    entry = ids_by_name(excluding.scanner)["a.nsp"]
+    entries, (_, entry) = excluding.store.entries, excluding.begin()
     entries.set_ages([entry], 7)
     assert len(excluding.scan("wip").excluded) == 1
     for _ in range(2):
@@ -815,10 +818,7 @@ def test_an_excluded_entry_waits_unlisted_and_is_itself_again(
 def test_an_excluded_file_that_was_deleted_counts_from_the_end_of_the_pattern(
     excluding: Excluding, clock: Clock
 ) -> None:
-    path = excluding.library.add("wip/a.nsp")
-    excluding.library.add("b.nsp")
-    excluding.scan()
-    entry = ids_by_name(excluding.scanner)["a.nsp"]
+    path, entry = excluding.begin()
     excluding.scan("wip")
     os.remove(path)
     clock.now += 400 * 86400
@@ -832,10 +832,7 @@ def test_an_excluded_file_that_was_deleted_counts_from_the_end_of_the_pattern(
 def test_what_was_gone_is_not_forgotten_while_its_folder_is_excluded(
     excluding: Excluding, clock: Clock
 ) -> None:
-    path = excluding.library.add("wip/a.nsp")
-    excluding.library.add("b.nsp")
-    excluding.scan()
-    entry = ids_by_name(excluding.scanner)["a.nsp"]
+    path, entry = excluding.begin()
     os.remove(path)
     excluding.scan()
     clock.now += 400 * 86400
