@@ -34,14 +34,14 @@ A file becomes a title on the page
  1. Watcher.changed() or the scan interval makes Scanner._wait() return the folders.
  2. Scanner.scan() keeps other processes away by exclusive(); Disks.trees() has a thread
     of each disk walk() below them, which gives a Tree of each library folder.
- 3. find_changes() has difference() pair the trees with what Entries.files() knows.
+ 3. find_changes() has pair_unchanged() pair the trees with what Entries.files() knows.
     Where an entry misses its file, compare() says what became of it: with what 4 reads.
  4. Disks.read() opens what is new, once GrowingFiles has seen it quiet: file_facts()
     joins what name_facts() and the reader of its format in FORMATS tell.
  5. Scanner._write() gives Entries.apply() what is no new file, then new ones in batches
     to Entries.add_files(). One that still grew is read when GrowingFiles.settled().
  6. write_entries() adds the columns that derived() works out, such as name and title.
- 7. Entries.changing() raises the number that Entries.version() returns.
+ 7. Entries.changing() raises the number that Entries.list_version() returns.
  8. The script asks QueueCalls.changes() every few seconds, and sees another number.
  9. Then LibraryCalls.entry_list() answers what Web.list has made once for that number.
 10. takeEntries() takes the entries, makeTitle() makes titles, renderTitle() shows one.
@@ -4059,7 +4059,7 @@ class Database:
                 sql = f"UPDATE {table} SET {column} = :now WHERE {column} < :first"
                 db.execute(sql, values)
 
-    def version(self) -> int:
+    def data_version(self) -> int:
         """Return a number that changes with each transaction, also of other programs.
         SQLite tells it to a connection that does not write itself."""
         with storage_problems():
@@ -4643,7 +4643,7 @@ class Entries:
         self.folders = LibraryFolders(database)
         self.icons, self.menus = Icons(self), MenuParts(database)
 
-    def version(self, age: int = EVERYTHING) -> int:
+    def list_version(self, age: int = EVERYTHING) -> int:
         """Return a number that goes up with every change of the list, also of the ages
         of titles if it is the list of an account with an age."""
         sql = "SELECT sum(value) FROM counters WHERE name = 'list' OR ? < ?"
@@ -4986,10 +4986,10 @@ class LibraryFolders:
         for folder in {*folders} - self.scanned():
             self.database.write("INSERT OR IGNORE INTO scanned VALUES (?)", (folder,))
 
-    def are_lost(self) -> bool:
+    def has_missing_entries(self) -> bool:
         """Return whether there are entries without a file, which may find one."""
-        lost = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
-        return bool(self.database.value(f"SELECT EXISTS ({lost})"))
+        missing = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
+        return bool(self.database.value(f"SELECT EXISTS ({missing})"))
 
     def offline_disks(self) -> list[Row]:
         """Return of each file system that is offline, the last one first: since when
@@ -5598,7 +5598,7 @@ class Queue:
         """Return a text that changes when an item does, when a client reports on one,
         or when its silence makes one pending again."""
         silent = len(self.progress.silent())
-        return f"{self.database.version():x}-{self.progress.count:x}-{silent:x}"
+        return f"{self.database.data_version():x}-{self.progress.count:x}-{silent:x}"
 
     def count_finished(self, account: int) -> int:
         """Return how many items that have ended the account may see."""
@@ -6766,7 +6766,7 @@ class Difference(NamedTuple):
         return is_sure_volume(file) or file.volume in self.stable or is_watched
 
 
-def difference(known_files: Iterable[KnownFile], trees: Trees) -> Difference:
+def pair_unchanged(known_files: Iterable[KnownFile], trees: Trees) -> Difference:
     """Pair entries with the files that have not changed, and return the rest."""
     read = [tree for tree in trees.values() if tree]
     files = {file.path: file for tree in read for file in tree.files}
@@ -6953,7 +6953,7 @@ def moved_volumes(pairs: Iterable[Pair]) -> set[str]:
     }
 
 
-def lost_state(
+def state_without_file(
     entry: KnownFile, trees: Trees, unread: Container[str], moved: Container[str]
 ) -> str:
     """Return the state of an entry without a file.
@@ -6964,8 +6964,8 @@ def lost_state(
     path, is_here = entry.file.path, entry.state == "here"
     above = [trees[folder] for folder in trees if is_below(path, folder)]
     has_moved = is_here and entry.file.volume in moved
-    is_lost = entry.state == "gone" or entry.file.volume.startswith(LOST)
-    if is_lost or has_moved or not above:  # of no folder of the settings
+    is_missed = entry.state == "gone" or entry.file.volume.startswith(LOST)
+    if is_missed or has_moved or not above:  # of no folder of the settings
         return "gone"
     is_off = path in unread or is_away(path, entry.file.volume, above[0])
     return "offline" if is_off else "gone"
@@ -6983,7 +6983,7 @@ def is_away(path: str, volume: str, tree: Tree | None) -> bool:
     return not is_there or not tree.unreadable.isdisjoint([path, *above])
 
 
-def is_lost(image: TitleImage, tree: Tree | None) -> bool:
+def image_is_gone(image: TitleImage, tree: Tree | None) -> bool:
     """Return whether an image that was not found was looked for, and is gone."""
     is_read = tree and any(is_below(image.path, top) for top in tree.tops)
     return bool(is_read) and not is_away(image.path, image.volume, tree)
@@ -7012,7 +7012,7 @@ def compare(
     entries, new = rest(pairs, entries, files)
     unread = {file.path for file in left.files} - samples.keys()
     moved = moved_volumes(pairs)
-    states = {it.id: lost_state(it, trees, unread, moved) for it in entries}
+    states = {it.id: state_without_file(it, trees, unread, moved) for it in entries}
     states |= dict.fromkeys(hidden, "excluded")
     takers = [it for it in entries if may_take(it, states[it.id], left)]
     ids = {it.id for it in left.entries}
@@ -7021,10 +7021,10 @@ def compare(
     pairs += [*((entry, twin.file) for entry, twin in merged), *left.updated]
     ended = {twin.id for _, twin in merged}
     kept = [(entry, file) for entry, file in pairs if entry.id not in ended]
-    lost = [it for it in rest(pairs, entries, ())[0] if it.id in ids]
-    old = [it for it in lost if it.id not in hidden and is_old(it, forget_before)]
+    without = [it for it in rest(pairs, entries, ())[0] if it.id in ids]
+    old = [it for it in without if it.id not in hidden and is_old(it, forget_before)]
     newly = {
-        state: [it for it in lost if it.state != states[it.id] == state]
+        state: [it for it in without if it.state != states[it.id] == state]
         for state in ("gone", "offline", "excluded")
     }
     return Changes(
@@ -7042,7 +7042,7 @@ def find_changes(
     read: Callable[[Iterable[FoundFile]], Contents],
     forget_before: str,
     equal: Callable[[Iterable[str | None]], Iterable[KnownFile]] = lambda samples: (),
-    are_lost: bool = False,
+    has_missing: bool = False,
     exclusion: Exclusion = NO_EXCLUSION,
 ) -> Changes:
     """Return what a scan means for the known files, of which what is needed is read.
@@ -7052,10 +7052,10 @@ def find_changes(
         still grows it gives None.
     :param forget_before: files gone since before this time are forgotten.
     :param equal: gives the entries of contents, wherever they are, the oldest first.
-    :param are_lost: whether there are other entries that may be those of new files.
+    :param has_missing: whether there are other entries that may be those of new files.
     """
-    left = difference(known_files, trees)
-    if not (left.entries or are_lost):  # the rest is read later, in batches
+    left = pair_unchanged(known_files, trees)
+    if not (left.entries or has_missing):  # the rest is read later, in batches
         updated = [(*pair, None) for pair in left.updated]
         return Changes([(file, None) for file in left.files], updated)
     contents = dict(read(left.files))
@@ -7071,7 +7071,7 @@ def find_changes(
         contents |= {file.path: None for file in unread} | dict(read(unread))
 
 
-def mark_losses(
+def mark_lost(
     gone: Sequence[KnownFile], trees: Trees, counts: Mapping[str, int]
 ) -> list[KnownFile]:
     """Return what is gone, all that a folder misses at once with a volume's name of its
@@ -7416,7 +7416,7 @@ class Asker:
         silence = time.monotonic() - self._ticked
         return not self._last.done() and silence < self.max_silence
 
-    def is_lost(self) -> bool:
+    def has_given_up(self) -> bool:
         return not self._last.done() and not self.is_late()
 
     def answers_again(self) -> bool:
@@ -7486,7 +7486,7 @@ class Disks:
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder; None for a folder that
         cannot be read. To the service, one that is late is left out: `changed` tells
-        when it has answered, or is lost.
+        when it has answered, or is given up.
         :param is_service: watch the folders that are read whole, and tidy the inbox."""
         answers = {}
         for folder in self.folders:
@@ -7553,7 +7553,7 @@ class Disks:
 
     def _soon(self, folder: str, work: Callable[[], Any], late: Any) -> Any:
         """Return what a disk gives soon, or else `late`: `changed` tells when it has
-        answered, or is lost."""
+        answered, or is given up."""
         disk = self.askers[folder]
         try:
             return disk.wait(disk.ask(work), self.count, MAX_DELAY_SECONDS)
@@ -7583,8 +7583,9 @@ class Disks:
         self._warn_of(tree)
         self._keep_passed_over(tree)
         if tree.is_whole():
-            is_lost = tree.is_empty() and folder in self.entries.folders.file_counts()
-            problem = say("folder_empty", folder) if is_lost else ""
+            is_known = folder in self.entries.folders.file_counts()
+            is_emptied = is_known and tree.is_empty()
+            problem = say("folder_empty", folder) if is_emptied else ""
             self._set_problem(folder, problem, len(tree.files))
         return tree
 
@@ -7715,9 +7716,9 @@ class Disks:
         return outermost(tops)
 
     def _has_news(self, folder: str) -> bool:
-        """Return whether a disk that was late has answered, or is lost now."""
+        """Return whether a disk that was late has answered, or is given up now."""
         disk, is_known = self.askers[folder], folder in self.state.problems()
-        return disk.answers_again() or (disk.is_lost() and not is_known)
+        return disk.answers_again() or (disk.has_given_up() and not is_known)
 
     def unwatch(self) -> None:
         for folder, watcher in self.watchers.items():
@@ -7746,7 +7747,7 @@ class Scanner:
         # Whom a scan tells now and then how far it is.
         self.tick: Callable[[ScanState], None] = lambda state: None
         self._listed = time.monotonic()  # when the list changed last
-        self._compared: Any = None  # what the last scan has compared
+        self._last_scanned: Any = None  # what the last scan has compared
         self._scan_due = time.monotonic() + settings.scan_interval
         self._retry_due = time.monotonic() + self.retry_seconds
         self._wake = threading.Event()  # set: a scan is asked for
@@ -7770,7 +7771,7 @@ class Scanner:
             try:
                 trees = self.disks.trees(tops, self.thread.is_current())
                 read = [top for top in tops if any(is_below(top, at) for at in trees)]
-                changes = self._compare(trees, read)
+                changes = self._read_and_write(trees, read)
             finally:
                 self.state.scanning = False
             counts = self.entries.folders.file_counts()
@@ -7817,12 +7818,12 @@ class Scanner:
         is_named |= bool(self.disks.exclusion.pattern(top))
         return os.path.dirname(top) if is_named else top
 
-    def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
+    def _read_and_write(self, trees: Trees, tops: Sequence[str]) -> Changes:
         self.disks.growing.begin_scan(tops)
         digest = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         forget_before = self.database.expiry(self.settings.forget_after)
         facts = digest, forget_before[:13]  # which is another one each hour
-        if self._compared == (*facts, self.entries.version()):
+        if self._last_scanned == (*facts, self.entries.list_version()):
             return Changes()
         # What could not be read is tried again.
         unreadable = self.disks.unreadable
@@ -7832,7 +7833,7 @@ class Scanner:
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
             self.disks.images.covers |= tree.covers
-        changes = self._write(self._changes(trees, tops, forget_before))
+        changes = self._write(self._find_changes(trees, tops, forget_before))
         has_images = self._write_images(trees)
         if has_images or any(changes):
             self.entries.icons.drop(listed=has_images)
@@ -7845,17 +7846,18 @@ class Scanner:
             changes = changes._replace(updated=updated)
             self.disks.has_scanned = True
         if not (self.disks.has_skipped or changes.merged):
-            self._compared = (*facts, self.entries.version())
+            self._last_scanned = (*facts, self.entries.list_version())
         return changes
 
-    def _changes(
+    def _find_changes(
         self, trees: Trees, tops: Sequence[str], forget_before: str
     ) -> Changes:
         known_files = self.entries.files(None if tops == self.folders else tops)
         folders = self.entries.folders
-        given = self.disks.read, forget_before, self.entries.equal, folders.are_lost()
+        has_missing = folders.has_missing_entries()
+        given = self.disks.read, forget_before, self.entries.equal, has_missing
         changes = find_changes(known_files, trees, *given, self.disks.exclusion)
-        gone = mark_losses(changes.gone, trees, folders.file_counts())
+        gone = mark_lost(changes.gone, trees, folders.file_counts())
         return changes._replace(gone=gone)
 
     def _write(self, changes: Changes) -> Changes:
@@ -7900,7 +7902,7 @@ class Scanner:
         read = [tree for tree in trees.values() if tree]
         images = {image.path: image for tree in read for image in tree.title_images}
         for path, image in before.items():
-            if image.folder in trees and not is_lost(image, trees[image.folder]):
+            if image.folder in trees and not image_is_gone(image, trees[image.folder]):
                 images.setdefault(path, image)
         if images != before:
             icons.set_of_titles(images.values())
@@ -9225,7 +9227,7 @@ class Consoles:
     def update(self) -> None:
         """Start, end and wake the clients of devices, as the database says."""
         with self._lock:
-            version = self.store.database.version()
+            version = self.store.database.data_version()
             if version == self._version or not self.address:
                 return
             wanted = {device["id"]: device for device in self.store.devices.by_server()}
@@ -9846,7 +9848,7 @@ class Web:
         self.token = secrets.token_urlsafe()  # of the command `check`
         # Gives the addresses of the page: see page_addresses in section Commands.
         self.page_addresses: Callable[[], Iterable[str]] = tuple
-        self.list = Latest(store.entries.version, self._read_list, most=2 * VIEWS)
+        self.list = Latest(store.entries.list_version, self._read_list, most=2 * VIEWS)
         self.calls = {kind.__name__: kind(self) for kind in Calls.__subclasses__()}
         self.runs = functools.lru_cache(MAX_REMEMBERED)(self._runs)
         self.app = bottle.Bottle()
@@ -9859,7 +9861,7 @@ class Web:
 
     def _read_list(self, age: int, for_page: bool) -> "Body":
         # The version first: a change that comes between has another one, and is sent.
-        tag = f"{PROCESS}-{self.store.entries.version():x}"
+        tag = f"{PROCESS}-{self.store.entries.list_version():x}"
         content = self.store.entries.list_json(age, for_page, b'{"entries": [%b]}\n')
         if age != EVERYTHING:  # a version tells of changes of what is hidden
             tag = f"{age}-{content_digest(content)}"
@@ -10515,7 +10517,7 @@ class LibraryCalls(Calls):
 
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
-        self.entries.version()
+        self.entries.list_version()
         return {"version": __version__}
 
     @route("GET /web/entries", access="session", runs="lists")
@@ -10769,14 +10771,14 @@ class QueueCalls(Calls):
             "devices": self._page_devices(caller),
             "scan": scan_state(self.scanner, caller.age),
             "sent": self.queue.sent_version(),
-            "entries": self.entries.version(),
+            "entries": self.entries.list_version(),
             "account": page_account(caller),
         }
         if caller.age != EVERYTHING:  # versions tell of changes of what is hidden
             parts["sent"] = self.queue.sent(caller.account)
             parts["entries"] = self.web.list(caller.age, True).tag
         else:
-            parts["ages"] = self.entries.version(age=0)
+            parts["ages"] = self.entries.list_version(age=0)
         who = PROCESS, caller.account
         texts = (json.dumps([who, part]).encode() for part in parts.items())
         tags = [content_digest(text)[:16] for text in texts]
@@ -10854,8 +10856,10 @@ class ConsoleCalls(Calls):
         # By queue item, since it got its address or the server was started; what has
         # none, by account, entry and size.
         self.served = Recent[Served](MAX_REMEMBERED)
-        self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
-        self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
+        self._index = Latest(self.entries.list_version, self._packages, MAX_INDEXES)
+        self._folders = Latest(
+            self.entries.list_version, self._folder_names, MAX_INDEXES
+        )
 
     @route("POST /api/send-queue/addresses", access="key", fields=OFFER)
     def offer(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -11121,7 +11125,9 @@ class MenuCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self._sections = Latest(self.entries.version, self._make_sections, MAX_INDEXES)
+        self._sections = Latest(
+            self.entries.list_version, self._make_sections, MAX_INDEXES
+        )
 
     def _prefix(self, caller: Caller, base: str) -> str:
         """Return what comes before a path below /dir, where a program joins it to its

@@ -483,9 +483,9 @@ def test_a_title_of_no_other_content_has_the_age_of_the_first(
     entries = world.store.entries
     entries.set_ages([put(world, library, "Quiet.nsp")], 7)
     os.rename(library.folder / "Quiet.nsp", library.folder / f"Quiet [{NEW}].nsp")
-    version = entries.version(age=0)
+    version = entries.list_version(age=0)
     world.web.scanner.scan()
-    assert entries.version(age=0) > version  # open pages of admins follow
+    assert entries.list_version(age=0) > version  # open pages of admins follow
     assert entries.ages()[NEW] == 7 and "Quiet" in seen_names(world)
     put(world, library, f"Quiet DLC [{NEW[:-4]}1001].nsp", b"more")
     assert len(seen_names(world)) == 4  # which asks nothing
@@ -622,7 +622,7 @@ def test_an_age_without_an_id_ends_with_the_content(
     entries, hushed = world.store.entries, world.ids["Hushed"]
     page = world.app("session", "anna")
     entries.set_ages([hushed], 7)
-    version = entries.version(age=0)
+    version = entries.list_version(age=0)
     item = world.store.queue.send_all(world.kid, [hushed], None)
     assert item["added"]
     path = library.folder / "Hushed.nro"
@@ -642,7 +642,7 @@ def test_an_age_without_an_id_ends_with_the_content(
     if is_new:  # what was deleted waits for its content
         return
     assert world.app("key").get("/api/download/" + hushed, status=404)
-    assert entries.version(age=0) > version and hushed not in entries.ages()
+    assert entries.list_version(age=0) > version and hushed not in entries.ages()
     told = {hushed: {"age": 7, "replaced": True}}
     assert page.get("/web/ages").json["former"] == told
     page.post_json("/web/ages", {"titles": [hushed], "age": 7})
@@ -895,10 +895,10 @@ def test_no_name_tells_that_another_one_is_hidden(
     assert entry["name"] == "Seen"
     anna = {row["name"] for row in by_age(world.store)}
     [other] = [name for name in anna if name.startswith("Seen (")]
-    version = world.store.entries.version()
+    version = world.store.entries.list_version()
     world.store.entries.set_ages(["0100FFFF00000000"], 7)
     assert len([name for name in seen_names(world) if name.startswith("Seen (")]) == 2
-    assert world.store.entries.version() > version
+    assert world.store.entries.list_version() > version
     world.store.entries.set_ages(["0100FFFF00000000"], 12)
     assert seen_names(world) == {"Seen", "Seen - Update 1"}
     assert {row["name"] for row in by_age(world.store)} == anna

@@ -552,7 +552,7 @@ def test_many_files_that_are_missed_at_once_are_marked(
     items = [known(str(number), row) for number, row in enumerate(files)]
     for found in (tree(*files[count:]), part("/games", *files[count:]), None):
         counts = {"/games": missing, "/other": 1}
-        (*_, last) = catalogd.mark_losses(items[:count], {"/games": found}, counts)
+        (*_, last) = catalogd.mark_lost(items[:count], {"/games": found}, counts)
         is_marked = last.file.volume.startswith(catalogd.LOST)
         assert is_marked == bool(
             count >= 30 and missing == 120 and found and found.is_whole()
@@ -2299,17 +2299,17 @@ def test_a_cover_that_cannot_be_read_is_logged_and_read_when_it_can(
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "open_file", refuse)
         scanner.scan()
-        version = scanner.entries.version()
+        version = scanner.entries.list_version()
         for _ in range(2):
             assert not any(scanner.scan())
-        assert scanner.entries.version() == version
+        assert scanner.entries.list_version() == version
     why = catalogd.refusal(DENIED)
     assert {*caplog.messages} == {f"{path} is not shown: {why}." for path in images}
     assert len(caplog.messages) == 2
     assert icon(scanner, "a.nsp") is icon(scanner, BASE) is None
     scanner.scan()
     assert icon(scanner, "a.nsp") == icon(scanner, BASE) == PNG
-    assert scanner.entries.version() > version
+    assert scanner.entries.list_version() > version
 
 
 def test_an_image_that_cannot_be_measured_is_no_cover(library: Library) -> None:
@@ -2329,7 +2329,7 @@ def test_many_new_files_come_in_batches_and_the_list_changes_seldom(
     scanner.batch = 10
     scanner.scan()
     assert len(ids_by_name(scanner)) == 25
-    assert (icon(scanner, "7.nsp"), scanner.entries.version()) == (PNG, 1)
+    assert (icon(scanner, "7.nsp"), scanner.entries.list_version()) == (PNG, 1)
     library.add("7.png", PNG + b"!")
     scanner.scan()
     assert icon(scanner, "7.nsp") == PNG + b"!"
@@ -2636,10 +2636,10 @@ def test_files_that_are_known_are_read_again_by_a_newer_reader(
     assert with_newer_fact(newer) == {"0", "1", "2", "3", "4"}
     edited = newer.entries.get(ids["3.nsp"], EVERYTHING)
     assert edited["metadata"]["description"] == "mine"
-    version = newer.entries.version()
+    version = newer.entries.list_version()
     newer.scan()
     assert (newer.state.result, newer.state.read) == ("nothing changed", 0)
-    assert newer.entries.version() == version
+    assert newer.entries.list_version() == version
 
 
 def test_reading_again_goes_on_where_it_was_stopped(

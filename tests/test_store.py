@@ -355,12 +355,12 @@ def test_a_use_in_the_last_day_of_a_session_is_written_at_once_and_no_other(
     store.accounts.add_session(anna, b"1", "browser")
     for days, count in ((89, 0), (1, 1), (0, 1)):
         clock.now += days * 86400
-        before = store.database.version()
+        before = store.database.data_version()
         with opened(store.database.folder, clock) as other:
             assert store.accounts.session_holder(b"1") is not None
             written = "SELECT count(last_used_at) FROM sessions"
             assert other.database.value(written) == count
-        assert (store.database.version() == before) is (days != 1)
+        assert (store.database.data_version() == before) is (days != 1)
 
 
 def test_a_key_of_a_client_s_login_ends_after_ninety_days_without_use(
@@ -499,14 +499,14 @@ def test_what_became_of_files_is_written_whole_or_not_at_all(
     store: catalogd.Store,
 ) -> None:
     one, two = add_file(store, "A"), add_file(store, "B")
-    before = store.entries.version()
+    before = store.entries.list_version()
     bad = (two, two.file._replace(size=None), None)
     with pytest.raises(sqlite3.IntegrityError):
         store.entries.apply(
             catalogd.Changes(updated=[(one, file("/games/C.nsp"), None), bad])
         )
     assert list(store.entries.files()) == [one, two]
-    assert store.entries.version() == before
+    assert store.entries.list_version() == before
 
 
 def test_any_number_of_entries_is_written_at_once(store: catalogd.Store) -> None:
@@ -529,7 +529,7 @@ def test_the_version_of_the_list_goes_up_with_each_change(
     link = add_link(store, "B")
     known = add_file(store, "A")
     checksum = catalogd.ServedFile(known.id, known.file.path, "/games", 3, 4, "0" * 64)
-    versions = [store.entries.version()]
+    versions = [store.entries.list_version()]
     for change in (
         lambda: store.entries.edit(known.id, {"name": "C"}),
         lambda: store.entries.set_checksum(checksum),
@@ -537,7 +537,7 @@ def test_the_version_of_the_list_goes_up_with_each_change(
         lambda: store.entries.apply(catalogd.Changes(gone=[known])),
     ):
         change()
-        versions.append(store.entries.version())
+        versions.append(store.entries.list_version())
     assert versions == [2, 3, 4, 5, 6]
 
 
@@ -1950,9 +1950,9 @@ def test_how_far_an_item_is_outlives_its_release_and_the_service(
     if is_released:
         store.clients.report(anna, item, {"release": True})
     store.clients.write_figures()
-    before = store.database.version()
+    before = store.database.data_version()
     store.clients.write_figures()  # nothing is new
-    assert store.database.version() == before
+    assert store.database.data_version() == before
     with opened(store.database.folder) as again:
         [row] = again.queue.items(anna)
         assert (row["percent"], row["bytes"], row["speed"]) == (5, 4_300_000_000, 0)
@@ -2015,7 +2015,7 @@ def test_a_write_that_fails_leaves_nothing(store: catalogd.Store) -> None:
     with pytest.raises(ZeroDivisionError), store.database.writing() as db:
         db.execute("DELETE FROM counters")
         raise ZeroDivisionError
-    assert store.entries.version() == 0
+    assert store.entries.list_version() == 0
 
 
 def test_a_mistake_in_the_sql_is_no_refusal(store: catalogd.Store) -> None:

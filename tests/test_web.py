@@ -146,9 +146,9 @@ def common(
 @pytest.fixture
 def unchanged(common: Common) -> Iterator[Common]:
     """The common service, whose database is as before at the end of the test."""
-    before = common.service.store.database.version()
+    before = common.service.store.database.data_version()
     yield common
-    assert common.service.store.database.version() == before
+    assert common.service.store.database.data_version() == before
 
 
 def assert_refused(answer: Any, code: str) -> None:

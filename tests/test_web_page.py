@@ -296,8 +296,8 @@ def test_the_page_is_told_what_has_changed_alone(
     known = {"If-None-Match": first.headers["ETag"]}
     second = signed_in.get("/web/changes", headers=known)
     versions = {
-        "entries": store.entries.version(),
-        "ages": store.entries.version(age=0),
+        "entries": store.entries.list_version(),
+        "ages": store.entries.list_version(age=0),
     }
     assert second.json == {"success": True, **versions}
 
