@@ -14274,6 +14274,19 @@ function memo(compute) {
   };
 }
 
+/** Return a function of an object that computes once for each.
+ * @template {WeakKey} T
+ * @template R
+ * @param {(thing: T) => R} compute
+ * @returns {(thing: T) => R} */
+function memoEach(compute) {
+  const results = new WeakMap();
+  return thing => {
+    if (!results.has(thing)) results.set(thing, compute(thing));
+    return results.get(thing);
+  };
+}
+
 /** Have the browser keep a setting: a text or, where its default is one, an object. */
 function remember(name, value) {
   const text = typeof value === "string" ? value : JSON.stringify(value);
@@ -15072,9 +15085,9 @@ function baseOf(id, kind) {
 }
 
 /** The contents of a title that are in its part. */
-function contentsIn(/** @type {Entry} */ part) {
-  return heldBy(part).filter(({title}) => title === titleOf(part));
-}
+const contentsIn = memoEach((/** @type {Entry} */ part) =>
+  heldBy(part).filter(({title}) => title === titleOf(part)),
+);
 
 /** @returns {Title} */
 function makeTitle(id, /** @type {Entry[]} */ parts) {
@@ -15269,11 +15282,11 @@ function numberSent(id, /** @type {Sent} */ sent) {
 
 /** What sending a part brings to a device, as keys of what was sent: its contents, or
  * the file itself where they are not known. */
-function broughtBy(/** @type {Entry} */ part) {
+const broughtBy = memoEach((/** @type {Entry} */ part) => {
   const keys = contentsIn(part).map(({id, number}) => versionKey(id, String(number)));
   const isKnown = keys.length && !part.more;
   return isKnown ? keys : [...keys, versionKey(part.id, part.version)];
-}
+});
 
 /** What a device needs of these parts: the newest of each content, of the update only
  * what is newer than the game, and files whose contents are not known. */
@@ -15351,6 +15364,7 @@ function isCurrent(/** @type {Entry} */ part) {
 /** How a content, or a later version of it, was sent, or undefined. */
 function deliveryFor(key, /** @type {Sent} */ sent) {
   const [id, number] = key.split(" ");
+  if (!sent.has(id)) return undefined;
   const isLater = Number(number) > 0 && Number(number) < numberSent(id, sent);
   return sent.get(isLater ? id : key);
 }
