@@ -257,7 +257,7 @@ def broken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(catalogd.Accounts, "key_holder", fail)
             patch.setattr(catalogd.Accounts, "credentials", fail)
             patch.setattr(catalogd.PairingCodes, "find", fail)
-            patch.setattr(catalogd.Entries, "version", fail)
+            patch.setattr(catalogd.Entries, "list_version", fail)
             for path, method in CALLS:
                 is_full = isinstance(fault, catalogd.StorageFull)
                 if method == "post" or not is_full:
