@@ -351,7 +351,7 @@ def test_a_key_never_reaches_the_log_when_a_call_fails(
     def fail() -> None:
         raise RuntimeError("the catalog is on fire")
 
-    monkeypatch.setattr(service.store.entries, "version", fail)
+    monkeypatch.setattr(service.store.entries, "list_version", fail)
     status, _, body = own.answer(head("GET /api/list?api_key=KEY HTTP/1.1"))
     assert (status, body["error"]) == (500, "internal_error")
     assert "fire" not in str(body)

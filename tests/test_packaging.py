@@ -534,7 +534,7 @@ def test_a_service_that_hangs_does_not_notify_systemd(
         hang.wait(30)
         return 0
 
-    monkeypatch.setattr(service.store.entries, "version", version)
+    monkeypatch.setattr(service.store.entries, "list_version", version)
     with beating(serve(service)):
         asked.wait(30)
         systemd.link.settimeout(1)
