@@ -329,7 +329,7 @@ SENTENCES = {
     "refused_user": "{why} for the user {user}",
     "no_backup": "There is no backup yet.",
     "not_written": "{path}: cannot be written: {why}.",
-    "no_room": "{path}: The disk is full. It needs {size} MB more.",
+    "no_room": "{path}: The disk is full. It needs {size} more.",
     "disk_full": "The disk is full.",
     "database_busy": "The database is busy. Try again.",
     "database_failed_at": "{path}: The database cannot be used: {why}.",
@@ -477,7 +477,7 @@ FAULTS = {  # by the codes of their sentences
     "folder_read_only": FaultKind(
         "{folder}: the service cannot write there.", "Allow it."
     ),
-    "little_space": FaultKind("{folder}: only {size} MB are free.", "Make room."),
+    "little_space": FaultKind("{folder}: only {size} are free.", "Make room."),
     "saves_disk": FaultKind("Saves cannot be kept in {folder}: {why}", tab="library"),
     "saves_failed": FaultKind("Saves of {name} are not copied: {why}", tab="library"),
     "inbox_read_only": FaultKind("{folder}: The inbox cannot be written: {why}."),
@@ -3890,7 +3890,7 @@ def check_room(path: str, wanted: int) -> None:
     """:raises StorageFull: the disk of a file has less free."""
     free = shutil.disk_usage(os.path.dirname(path)).free
     if free < wanted:
-        raise StorageFull("no_room", path, f"{(wanted - free) / 1e6:.1f}")
+        raise StorageFull("no_room", path, f"{(wanted - free) / 1e6:.1f} MB")
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -9472,7 +9472,7 @@ def space_fault(folder: str, room: Row, full: set[str]) -> str:
         full.discard(folder)
         return ""
     full.add(folder)
-    return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
+    return say("little_space", folder, f"{room['free'] / 1e6:.0f} MB")
 
 
 Test = Callable[[], str]  # returns what is wrong, or ""
@@ -11470,7 +11470,7 @@ input[type="checkbox"] {
 }
 @keyframes turn { to { transform: rotate(1turn); } }
 .mark {
-  display: inline-block; padding: .05rem .5rem; border-radius: var(--radius-full);
+  display: inline-block; padding: .05rem .5rem; border-radius: var(--radius-m);
   background: var(--soft); color: var(--accent); font-size: .75rem;
   font-weight: var(--strong); line-height: 1.4rem;
 }
@@ -11660,6 +11660,7 @@ input[type="checkbox"] {
   display: inline-block; margin: 0 0 .4rem; margin-inline-end: .75rem; font-size: 1rem;
 }
 .shelf ul { display: flex; gap: 1rem; overflow-x: auto; scrollbar-width: none; }
+.strip::-webkit-scrollbar, .shelf ul::-webkit-scrollbar { display: none; }
 .shelf .entry {
   flex: 0 0 20rem; padding: .5rem; padding-inline-end: .75rem;
   border: 1px solid var(--line); border-radius: var(--radius-l);
@@ -11694,7 +11695,7 @@ input[type="checkbox"] {
   text-decoration: none;
 }
 a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
-.entry .meta { height: 1.45em; overflow: hidden; } /* whole facts, in a line */
+.entry .meta { height: 1.45em; overflow: hidden; word-break: keep-all; } /* in a line */
 .entry .meta + .meta { height: auto; max-height: 2.9em; } /* an update on a console */
 .entry-text { display: grid; min-width: 0; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
@@ -11809,11 +11810,10 @@ dialog[open] { animation: rise .16s ease-out; }
   --cover: min(13rem, 30vw);
 }
 .facts-cover { grid-area: cover; }
-.facts-cover .cover { box-shadow: 0 10px 30px #0004; }
 .facts-text { grid-area: text; display: grid; gap: .4rem; min-width: 0; }
 .has { grid-area: has; display: grid; gap: .35rem; justify-items: start; }
 .has dl { grid-template-columns: minmax(0, 1fr); gap: .4rem; padding: 0; border: 0; }
-.has dl > div { display: grid; grid-template-columns: 6rem minmax(0, 1fr); }
+.has dl > div { display: grid; grid-template-columns: minmax(6rem, auto) 1fr; }
 .has dl > div:has(select) { align-items: center; }
 .has dt { line-height: 1.4rem; }
 :is(.has dd, .send-bar .meta, .unfold span)::first-letter { text-transform: uppercase; }
@@ -12041,10 +12041,9 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .dock .percent { align-self: center; font-size: 1.75rem; }
 .dock .progress { margin: 0; }
 .dock .lane-buttons { align-self: center; }
-.dock .note-lane { grid-template: "cover text buttons" / auto minmax(0, 1fr) auto; }
-.dock .lane.offer {
-  grid-template: "text buttons" auto / minmax(0, 1fr) auto; padding-inline: 1rem 1.5rem;
-}
+:is(.note-lane, .offer).lane { display: flex; flex-wrap: wrap; }
+:is(.note-lane, .offer) .lane-text { flex: 1 1 11rem; margin-inline-start: .35rem; }
+:is(.note-lane, .offer) .lane-buttons { margin-inline-start: auto; }
 .note-lane .entry-cover { width: 2.75rem; }
 .note-lane .lane-text { align-self: center; font-size: .9375rem; }
 .more-lanes {
@@ -12079,11 +12078,13 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .unfold[aria-expanded=true] .glyph { transform: scaleY(-1); }
 .row-parts { flex-basis: 100%; grid-column: 1 / -1; }
 .row-parts .item {
-  min-height: 3rem; padding: .1rem 0;
+  flex-wrap: wrap; min-height: 3rem; padding: .1rem 0;
   border-bottom: 0; border-top: 1px solid var(--line); content-visibility: visible;
 }
-.row-parts .item-text { display: flex; flex-wrap: wrap; gap: 0 .75rem; }
-.row-parts .item-text { align-items: baseline; justify-content: space-between; }
+.row-parts .item-text {
+  display: flex; flex: 1 1 min(15rem, 60vw); flex-wrap: wrap; gap: 0 .75rem;
+  align-items: baseline; justify-content: space-between;
+}
 :is(.lane, .row-parts) .meta { margin: 0; }
 .row-parts .error { flex-basis: 100%; margin: 0 0 .4rem; }
 .row-parts .percent { font-size: 1rem; letter-spacing: 0; margin: 0; }
@@ -12167,7 +12168,7 @@ button.link {
 /* Settings */
 .tabs { display: flex; flex-wrap: wrap; margin: 0 max(-.6rem, -4vw) 1rem; }
 .tabs a {
-  min-height: 2.75rem; padding: 0 .6rem; border-radius: var(--radius-s);
+  min-height: 2.75rem; padding: 0 min(.6rem, 1.2vw); border-radius: var(--radius-s);
   color: var(--muted); font-size: 1rem; font-weight: var(--medium);
   text-decoration: none;
 }
@@ -12499,7 +12500,8 @@ button.link {
 
 /* Colors that the system forces: a filled part stays filled */
 @media (forced-colors: active) {
-  .progress, .toast, .mark, .count, .bar, .fill { border: 1px solid; }
+  .progress, .toast, .mark, .count, .bar, .fill, .dock, main .lane { border: 1px solid; }
+  .dock .lane + .lane { border-inline-start: 1px solid; }
   :is(.progress span, .fill > :first-child) { background: Highlight; }
   .ring > svg:first-child { stroke: GrayText; }
   .ring circle + circle { stroke: Highlight; }
@@ -12522,7 +12524,6 @@ button.link {
   .lane {
     --ink: CanvasText; --muted: CanvasText; --accent: CanvasText; --bad: CanvasText;
     --line: CanvasText; --on-accent: Canvas; --soft: Canvas; --bad-soft: Canvas;
-    border: 1px solid;
   }
 }
 @media (prefers-reduced-motion: reduce) {
@@ -12964,7 +12965,7 @@ WORDS = {
     "keyLabel": "What is it for?",
     "keyLabelExample": "Backup script",
     "createKey": "Create key",
-    "newKey": 'The key "{label}"',
+    "newKey": "The key “{label}”",
     "newKeyLead": "It is shown only now.",
     "key": "Key",
     "copyKey": "Copy the key",
@@ -13087,7 +13088,7 @@ WORDS = {
     "newPassword": "New password",
     "passwordChanged": "Changed the password. Your other browsers were signed out.",
     "console": "Programs on the console",
-    "consoleLead": "Type this address into a program on the console, and it lists every"
+    "consoleLead": "With an address of this server, a program on the console lists every"
     " game that this account sees. It works without a password, so tell it nobody.",
     "consoleOfChild": "For a child's console, create it under People, with the child.",
     "createAddressQuestion": "Create a console address for {name}? It lists what"
@@ -13176,7 +13177,7 @@ WORDS = {
     "noBackup": "No backup was made yet.",
     "lastBackup": "Last backup {time}, {size}.",
     "downloadBackup": "Download",
-    "backupQuestion": "Download the latest backup? It has the names, lists and"
+    "backupQuestion": "Download the latest backup? It has the names, queues and"
     " consoles of everyone.",
     "server": "About",
     "serverVersionToday": "catalogd {version}, from today",
@@ -14407,10 +14408,11 @@ function formatBytes(count) {
 }
 
 function formatDuration(seconds) {
-  if (seconds < 60) return WORDS.seconds(Math.max(1, Math.round(seconds)));
+  const whole = Math.max(1, Math.round(seconds));
   const minutes = Math.round(seconds / 60);
-  if (minutes < 60) return WORDS.minutes(minutes);
-  return WORDS.hours(Math.floor(minutes / 60), minutes % 60);
+  if (seconds < 60) return inOneLine(WORDS.seconds(whole));
+  if (minutes < 60) return inOneLine(WORDS.minutes(minutes));
+  return inOneLine(WORDS.hours(Math.floor(minutes / 60), minutes % 60));
 }
 
 function ageOfVersion(version, released) {
@@ -14572,7 +14574,8 @@ function inWords(text = "") {
   const [, size, unit] = text.match(/^([\d.]+) ([kMGT]?B)$/) || [];
   const [, day, time] = text.match(/^(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC$/) || [];
   if (day) return formatTime(`${day}T${time}`);
-  return unit ? WORDS.units[unit](Number(size)) : text;
+  const power = Object.keys(WORDS.units).indexOf(unit);
+  return unit ? formatBytes(Number(size) * 1000 ** power) : text;
 }
 
 /** A sentence of the server, in our words, as are others, sizes and times in it.

@@ -446,7 +446,7 @@ def test_a_database_that_fails_is_told(
     def fail(*words: Any) -> Any:
         raise catalogd.Damaged("The database cannot be used: malformed.")
 
-    for name in ("rows", "version"):
+    for name in ("rows", "data_version"):
         monkeypatch.setattr(catalogd.Database, name, fail)
     told = "The database cannot be used: malformed."
     assert queued.told() == [("catalogd: 1 problem", told)]

@@ -324,6 +324,7 @@ def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
     item = store.queue.items(1)[0]["id"]
     report(store, item, 40, key=device, speed=13)
     see(anna, "2 waiting, 2 kB, about 3 min")
+    assert "about 3\xa0min" in anna.locator(".items .meta").first.text_content()
     report(store, item, 100, key=device, status="completed", speed=5)
     see(anna, "2 waiting, 2 kB, about 7 min")
     store.queue.send(1, add(store, "Fourth one"), device)

@@ -320,8 +320,9 @@ def test_sizes_in_sentences_are_written_as_the_language_does(
     speaking: Callable[[str], Any],
 ) -> None:
     told = "texts => texts.map(message => sentence({message}))"
-    texts = ["1.5 GB", "700 B", "1942", "Room for 1.5 GB"]  # names may be numbers
-    assert speaking("de").evaluate(told, texts) == ["1,5 GB", *texts[1:]]
+    texts = ["1.5 GB", "0.8 MB", "2.0 GB", "1942", "Room for 1.5 GB"]  # or are names
+    sizes = ["1,5\xa0GB", "800\xa0kB", "2,0\xa0GB"]
+    assert speaking("de").evaluate(told, texts) == [*sizes, *texts[3:]]
 
 
 CONTENTS = """([entries, sent]) => {

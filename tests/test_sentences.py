@@ -201,9 +201,9 @@ def test_a_sentence_has_a_form_for_its_number(count: int) -> None:
 
 
 def test_a_sentence_may_be_in_another_one() -> None:
-    full = catalogd.say("no_room", "/copies/a.db", "0.8")
+    full = catalogd.say("no_room", "/copies/a.db", "0.8 MB")
     arguments = catalogd.coded(catalogd.say("backup_failed", full))["arguments"]
-    room = {"path": "/copies/a.db", "size": "0.8"}
+    room = {"path": "/copies/a.db", "size": "0.8 MB"}
     assert arguments == {"why": {"code": "no_room", "arguments": room}}
 
 

@@ -327,7 +327,7 @@ def view_offline(page: Any, address: str) -> None:
 
 
 def view_faults(page: Any, address: str) -> None:
-    full = catalogd.say("no_room", "/backups/a.db", "0.8")
+    full = catalogd.say("no_room", "/backups/a.db", "0.8 MB")
     faults = [
         sentence("message", "backup_failed", full),
         sentence("message", "file_damaged", "Night Ferry"),
