@@ -11813,7 +11813,7 @@ dialog[open] { animation: rise .16s ease-out; }
 .facts-text { grid-area: text; display: grid; gap: .4rem; min-width: 0; }
 .has { grid-area: has; display: grid; gap: .35rem; justify-items: start; }
 .has dl { grid-template-columns: minmax(0, 1fr); gap: .4rem; padding: 0; border: 0; }
-.has dl > div { display: grid; grid-template-columns: minmax(6rem, auto) 1fr; }
+.has dl > div { display: grid; grid-template-columns: 6rem minmax(0, 1fr); }
 .has dl > div:has(select) { align-items: center; }
 .has dt { line-height: 1.4rem; }
 :is(.has dd, .send-bar .meta, .unfold span)::first-letter { text-transform: uppercase; }
@@ -12041,9 +12041,8 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .dock .percent { align-self: center; font-size: 1.75rem; }
 .dock .progress { margin: 0; }
 .dock .lane-buttons { align-self: center; }
-:is(.note-lane, .offer).lane { display: flex; flex-wrap: wrap; }
+:is(.note-lane, .offer).lane { display: flex; flex-wrap: wrap; justify-content: end; }
 :is(.note-lane, .offer) .lane-text { flex: 1 1 11rem; margin-inline-start: .35rem; }
-:is(.note-lane, .offer) .lane-buttons { margin-inline-start: auto; }
 .note-lane .entry-cover { width: 2.75rem; }
 .note-lane .lane-text { align-self: center; font-size: .9375rem; }
 .more-lanes {
@@ -12473,6 +12472,8 @@ button.link {
 @media not all and (min-width: 22em) { /* or large text */
   .lane.lane { --cover: 0rem; column-gap: .5rem; }
   .lane .entry-cover { display: none; }
+  .note-lane .lane-text { max-height: 4.5em; overflow-y: auto; }
+  .dock .more-lanes { inset-inline-start: .25rem; }
   .rows .send { width: 44px; min-height: 44px; padding: 0; }
   .rows .send::before, .rows .send::after { content: none; }
   .rows .send > .glyph { display: block; }
