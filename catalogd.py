@@ -12041,10 +12041,10 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .dock .percent { align-self: center; font-size: 1.75rem; }
 .dock .progress { margin: 0; }
 .dock .lane-buttons { align-self: center; }
+.dock .offer { padding-inline: 1rem; }
 :is(.note-lane, .offer).lane { display: flex; flex-wrap: wrap; justify-content: end; }
-:is(.note-lane, .offer) .lane-text { flex: 1 1 11rem; margin-inline-start: .35rem; }
+:is(.note-lane, .offer) .lane-text { flex: 1 1 11rem; font-size: .9375rem; }
 .note-lane .entry-cover { width: 2.75rem; }
-.note-lane .lane-text { align-self: center; font-size: .9375rem; }
 .more-lanes {
   display: grid; place-items: center; padding: 0 1.25rem; color: #fff;
   font-weight: var(--bold); text-decoration: none;
@@ -12471,13 +12471,12 @@ button.link {
 }
 @media not all and (min-width: 22em) { /* or large text */
   .lane.lane { --cover: 0rem; column-gap: .5rem; }
-  .lane .entry-cover { display: none; }
+  .lane .entry-cover, .rows .send > .glyph + span { display: none; }
   .note-lane .lane-text { max-height: 4.5em; overflow-y: auto; }
   .dock .more-lanes { inset-inline-start: .25rem; }
   .rows .send { width: 44px; min-height: 44px; padding: 0; }
   .rows .send::before, .rows .send::after { content: none; }
   .rows .send > .glyph { display: block; }
-  .rows .send > .glyph + span { display: none; }
 }
 @media not all and (min-width: 20em) {
   .device-head, .getting { flex-wrap: wrap; }
@@ -12501,8 +12500,8 @@ button.link {
 
 /* Colors that the system forces: a filled part stays filled */
 @media (forced-colors: active) {
-  .progress, .toast, .mark, .count, .bar, .fill, .dock, main .lane { border: 1px solid; }
-  .dock .lane + .lane { border-inline-start: 1px solid; }
+  .toast, .mark, .count, .bar, .fill, .dock, main .lane { border: 1px solid; }
+  .progress { border: 1px solid; background: Canvas; }
   :is(.progress span, .fill > :first-child) { background: Highlight; }
   .ring > svg:first-child { stroke: GrayText; }
   .ring circle + circle { stroke: Highlight; }
@@ -13089,8 +13088,8 @@ WORDS = {
     "newPassword": "New password",
     "passwordChanged": "Changed the password. Your other browsers were signed out.",
     "console": "Programs on the console",
-    "consoleLead": "With an address of this server, a program on the console lists every"
-    " game that this account sees. It works without a password, so tell it nobody.",
+    "consoleLead": "With an address of this server, a program on the console lists"
+    " every game that this account sees. It works without a password, so tell nobody.",
     "consoleOfChild": "For a child's console, create it under People, with the child.",
     "createAddressQuestion": "Create a console address for {name}? It lists what"
     " {name} sees, and replaces an older one.",

@@ -20,6 +20,7 @@ from browser import (
     report,
     see,
     sending,
+    show,
     sign_in,
     stop_clock,
     until,
@@ -312,6 +313,20 @@ def test_a_row_tells_how_far_all_its_parts_are(
     clock.now += 60
     store.queue.send(1, store.queue.items(1)[0]["entry"])  # a send of its own
     until(lambda: shown(anna) == ["Lemon Kart", "Lemon Kart"])
+
+
+def test_a_bar_is_seen_where_the_system_forces_colors(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.queue.send(1, add(store, "Lemon Kart"))
+    report(store, store.queue.items(1)[0]["id"], 40)
+    for view, places in {"": ".dock", "#queue": "main"}.items():
+        anna.goto(view)
+        show(anna, "forced", DESK)
+        bar = anna.locator(f"{places} .lane .progress")
+        color = "node => getComputedStyle(node).backgroundColor"
+        track, part = bar.evaluate(color), bar.locator("span").evaluate(color)
+        assert anna.locator("html").evaluate(color) == track != part
 
 
 def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
