@@ -326,7 +326,7 @@ def test_a_bar_is_seen_where_the_system_forces_colors(
         bar = anna.locator(f"{places} .lane .progress")
         color = "node => getComputedStyle(node).backgroundColor"
         track, part = bar.evaluate(color), bar.locator("span").evaluate(color)
-        assert anna.locator("html").evaluate(color) == track != part
+        assert anna.locator("body").evaluate(color) == track != part
 
 
 def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
