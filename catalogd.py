@@ -12041,7 +12041,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
 .dock .percent { align-self: center; font-size: 1.75rem; }
 .dock .progress { margin: 0; }
 .dock .lane-buttons { align-self: center; }
-.dock .offer { padding-inline: 1rem; }
+.dock .lane.offer { padding-inline: 1rem 1.5rem; }
 :is(.note-lane, .offer).lane { display: flex; flex-wrap: wrap; justify-content: end; }
 :is(.note-lane, .offer) .lane-text { flex: 1 1 11rem; font-size: .9375rem; }
 .note-lane .entry-cover { width: 2.75rem; }
@@ -12471,9 +12471,8 @@ button.link {
 }
 @media not all and (min-width: 22em) { /* or large text */
   .lane.lane { --cover: 0rem; column-gap: .5rem; }
-  .lane .entry-cover, .rows .send > .glyph + span { display: none; }
+  .lane .entry-cover, .dock .more-lanes, .rows .send > .glyph + span { display: none; }
   .note-lane .lane-text { max-height: 4.5em; overflow-y: auto; }
-  .dock .more-lanes { inset-inline-start: .25rem; }
   .rows .send { width: 44px; min-height: 44px; padding: 0; }
   .rows .send::before, .rows .send::after { content: none; }
   .rows .send > .glyph { display: block; }
@@ -18156,7 +18155,7 @@ function renderLanes(/** @type {QueueRow[]} */ rows) {
   return rows.length > 0 && h.ul({class: "lanes", key: "lanes"}, rows.map(lane));
 }
 
-const MAX_LANES = 3; // in the dock of a wide window
+const FURTHER_LANES = ["(min-width: 45em)", "(min-width: 68em)"]; // in the dock
 
 /** What is being sent, and the undo of a send, at the bottom of the window: as in the
  * player of a music app, nothing else moves when one begins or ends. The queue has the
@@ -18166,7 +18165,8 @@ function renderDock() {
   const inLanes = rows.map(noteOf);
   const isShown = each => isOfDock(each) && !each.isOld && !inLanes.includes(each);
   const notes = layerOnTop() === "page" ? state.toasts.filter(isShown) : [];
-  const most = Math.max(0, (isWide() ? MAX_LANES : 1) - notes.length);
+  const further = FURTHER_LANES.filter(width => matchMedia(width).matches).length;
+  const most = Math.max(0, 1 + further - notes.length);
   const left = rows.length - most;
   const more = {
     class: "more-lanes",

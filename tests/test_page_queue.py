@@ -18,6 +18,7 @@ from browser import (
     queue_deed,
     queued,
     report,
+    resize,
     see,
     sending,
     show,
@@ -327,6 +328,23 @@ def test_a_bar_is_seen_where_the_system_forces_colors(
         color = "node => getComputedStyle(node).backgroundColor"
         track, part = bar.evaluate(color), bar.locator("span").evaluate(color)
         assert anna.locator("body").evaluate(color) == track != part
+
+
+def test_the_dock_has_as_many_lanes_as_have_room(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second", "Third"):
+        device = add_device(store, f"Console of {name}")
+        store.queue.send(1, add(store, name), device)
+        report(store, store.queue.items(1)[-1]["id"], 40, key=device)
+    for width, lanes in {390: 1, 768: 2, 1280: 3}.items():
+        resize(anna, {**DESK, "width": width})
+        anna.goto("about:blank")
+        anna.goto("")
+        anna.locator(".dock").wait_for()
+        assert anna.locator(".dock .lane").count() == lanes
+        more = anna.locator(".dock .more-lanes").all_inner_texts()
+        assert more == [f"+{3 - lanes}"] * (lanes < 3)
 
 
 def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
