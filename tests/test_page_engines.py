@@ -22,14 +22,15 @@ TABS = {  # of the settings, with a heading in each
     "Server": "Health",
     "People": "Add an account",
 }
+LONG = (("Chromium 106", "desk"), ("Firefox", "phone"))
 GAMES = ("Lantern Keepers", "Paper Harbor", "Otter Brigade")
 
 
-@pytest.fixture(params=ENGINES)
-def tab(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Iterator[Tab]:
+@pytest.fixture
+def tab(tmp_path: pathlib.Path, engine: str) -> Iterator[Tab]:
     folder = tmp_path / "profile"
     folder.mkdir()
-    with ENGINES[request.param](folder) as tab:
+    with ENGINES[engine](folder) as tab:
         yield tab
 
 
@@ -45,9 +46,18 @@ def sign_in(tab: Tab, name: str) -> None:
     tab.click("Sign in", "button")
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("engine", "size"),
+    [
+        ("Chromium 106", "phone"),
+        ("Firefox", "desk"),
+        *(("WebKit", size) for size in SIZES),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in LONG),
+    ],
+)
 def test_a_household_finds_sends_and_sets_up_in_every_engine(
     tab: Tab,
+    engine: str,
     size: str,
     site: str,
     scanner: catalogd.Scanner,
