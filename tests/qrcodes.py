@@ -16,7 +16,8 @@ PIXELS = """async url => {
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
   const {data} = context.getImageData(0, 0, image.width, image.height);
-  return [image.width, [...data].filter((_, n) => n % 4 == 1)];
+  const greens = Array.from(data.filter((_, n) => n % 4 == 1));
+  return [image.width, greens.map(green => String.fromCharCode(green)).join("")];
 }"""
 
 
@@ -47,4 +48,4 @@ def read_picture(page: Any, target: Any) -> list[str]:
     width, pixels = other.evaluate(PIXELS, f"data:image/png;base64,{image}")
     other.close()
     rows = range(0, len(pixels), width)
-    return read([bytes(pixels[start : start + width]) for start in rows])
+    return read([pixels[start : start + width].encode("latin-1") for start in rows])

@@ -510,7 +510,7 @@ def histories(new_data: pathlib.Path) -> Iterator[type[Histories]]:
     yield Histories
 
 
-@short_and_long(count=(60, 600), steps=(40, 60))
+@short_and_long(count=(30, 600), steps=(40, 60))
 def test_no_history_of_files_and_disks_loses_what_people_gave_a_game(
     count: int, steps: int, histories: type[Histories]
 ) -> None:

@@ -805,7 +805,7 @@ class Access(RuleBasedStateMachine):
         self.check()
 
 
-@short_and_long(examples=(15, 300), steps=(30, 60), thorough=(False, True))
+@short_and_long(examples=(8, 300), steps=(30, 60), thorough=(False, True))
 def test_no_history_opens_what_is_hidden(
     examples: int, steps: int, thorough: bool, cheap_passwords: None
 ) -> None:

@@ -818,7 +818,7 @@ class Copies(RuleBasedStateMachine):
                 self.check(which)
 
 
-@short_and_long(examples=(12, 300), steps=(30, 50))
+@short_and_long(examples=(6, 300), steps=(30, 50))
 def test_no_history_loses_a_save_or_shows_it_to_others(
     examples: int, steps: int, new_data: pathlib.Path
 ) -> None:

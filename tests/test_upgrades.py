@@ -122,7 +122,8 @@ def serving(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no systemd")
 @pytest.mark.parametrize(
-    "version", [1, *(pytest.param(version, marks=pytest.mark.ci) for version in (4, 8))]
+    "version",
+    [1, *(pytest.param(version, marks=pytest.mark.soak) for version in (4, 8))],
 )
 def test_ten_thousand_entries_are_upgraded_without_a_file_being_opened(
     tmp_path: pathlib.Path, games: list[dict[str, Any]], version: int

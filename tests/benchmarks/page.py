@@ -160,7 +160,6 @@ def measure(page: Any, devtools: Any, rounds: int) -> Iterator[tuple[str, str]]:
 def lists(page: Any) -> Iterator[tuple[str, str]]:
     """Yield the figures of drawing and scrolling both lists."""
     for name, mark in {"library": ".entry", "queue": ".item"}.items():
-        page.goto("about:blank")
         page.goto(f"#{name}")
         page.locator(mark).first.wait_for(timeout=0)
         (draw,) = best(10, lambda: [page.evaluate(DRAW)])
