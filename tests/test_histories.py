@@ -355,8 +355,8 @@ class Histories(RuleBasedStateMachine):
     @rule(which=NUMBER)
     def give_up(self, which: int) -> None:
         """An admin says that a disk will not return."""
-        disks = self.scanner.state.disks if self.has_faults else []
-        for disk in disks[which % 3 : which % 3 + 1]:
+        if self.has_faults and (disks := self.scanner.state.disks):
+            disk = disks[which % len(disks)]
             self.scanner.give_up(disk["id"])
             assert disk["id"] not in {row["id"] for row in self.scanner.state.disks}
 
