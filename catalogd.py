@@ -15212,12 +15212,26 @@ function findTitle(id) {
 
 /** @type {PartStatus[]} */
 const FIRST_STATUSES = ["processing", "queueing", "offered", "pending", "failed"];
+/** @type {Omit<TitleStatus, "away" | "toSend">} */
+const UNSENT = {status: "", ofParts: new Map(), isSent: false, hasNewer: false};
+
+/** Whether anything is known of a part, or of what is in it: of most, nothing is. */
+function isTold(
+  /** @type {Entry} */ part,
+  /** @type {Known} */ {sent, items, queueing},
+) {
+  const ids = [part.id, ...contentsIn(part).map(({id}) => id)];
+  return ids.some(id => sent.has(id) || items.has(id) || queueing.has(id));
+}
 
 /** @returns {TitleStatus} */
 function workOutStatus(/** @type {Title} */ {parts}, /** @type {Known} */ known) {
-  const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
   const offered = parts.filter(isCurrent);
   const here = offered.filter(part => part.state === "here");
+  const away = here.length === offered.length ? "" : here.length ? "partly" : "offline";
+  if (!parts.some(part => isTold(part, known)))
+    return {...UNSENT, away, toSend: fewest(here)};
+  const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
   const isSent = key => Boolean(deliveryFor(key, known.sent));
   const unsent = fewest(here, isSent);
   const found = new Set(ofParts.values());
@@ -15230,7 +15244,7 @@ function workOutStatus(/** @type {Title} */ {parts}, /** @type {Known} */ known)
     status: first || (isComplete ? "completed" : ""),
     ofParts,
     toSend: unsent.length ? unsent : fewest(here),
-    away: here.length === offered.length ? "" : here.length ? "partly" : "offline",
+    away,
     isSent: parts.some(({id}) => known.sent.has(id)) || isListed(parts, known.sent),
     hasNewer: hasNewer(parts, known.sent),
   };
