@@ -1365,7 +1365,7 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
 # here raises on a broken or a hostile file: it has fewer facts. It may read a file that
 # is open, and knows no path of the disk.
 
-FACTS_VERSION = 3  # goes up when files that are known already should be read again
+FACTS_VERSION = 4  # goes up when files that are known already should be read again
 GAME_IDS = (  # of base games, on Switch and on Switch 2
     range(0x0100_0000_0001_0000, 0x0200_0000_0000_0000, 0x2000),
     range(0x0400_0000_0001_0000, 0x0500_0000_0000_0000, 0x2000),
@@ -1375,11 +1375,11 @@ CONTENT_KINDS = (*ID_ENDINGS, "add-on")  # the first of a file's is what the fil
 PART_NAMES = {"update": "Update", "add-on": "Add-on"}  # after a title's, see part_name
 # Marks are what a name tells beside its words: ids, versions, kinds. `tagged` has each
 # in square brackets. packaging/use.md has examples.
-TAG = re.compile(r"\[([^\[\]]*)\]")
+TAG = re.compile(r"\[([^\[\]]*)\](?:[+._-](?=\[))?")  # with what joins it to the next
 TITLE_ID = re.compile("0[145][0-9A-F]{14}", re.IGNORECASE)
 VERSION = re.compile(r"v(\d{1,10})|(0|\d{5,10})", re.IGNORECASE)
 ID_OR_VERSION = re.compile(rf"{TITLE_ID.pattern}|{VERSION.pattern}", re.IGNORECASE)
-DOTTED_VERSION = r"v\d+(?:\.\d+)+|\d+(?:\.\d+){2,}"  # such as v1.2 and 1.0.3
+DOTTED_VERSION = r"v(?:er\.? ?|\.)?\d+(?:\.\d+)+|\d+(?:\.\d+){2,}"  # Ver. 1.2, 1.0.3
 KIND_WORDS = {  # and their first letters, where several are told
     **dict.fromkeys(("base", "b", "g"), "base"),
     **dict.fromkeys(("update", "upd", "patch", "u", "v"), "update"),
@@ -1388,31 +1388,40 @@ KIND_WORDS = {  # and their first letters, where several are told
 LONG_WORD = "|".join(word for word in KIND_WORDS if word[1:])
 COUNT = rf"\d{{0,3}}(?:{LONG_WORD}|[BGUVD])\d{{0,10}}"  # such as 2D, DLC and U65536
 SUM = rf"(?:{COUNT}\+)+(?:{COUNT})?"
-COUNTS = re.compile(rf"{SUM}|{LONG_WORD}|B|U\d+|\d{{1,3}}DLC", re.IGNORECASE)
-COUNT_PARTS = re.compile(r"(\d*)([A-Z-]+)(\d*)", re.IGNORECASE)
+NTH_UPDATE = r"(?:update|upd|patch)(?:[ _-]v?|v)\d[\d.]*"  # Update 1.2, UPD v65536
+COUNTS = re.compile(rf"{SUM}|{LONG_WORD}|B|U\d+|{NTH_UPDATE}|\d{{1,3}}DLC", re.I)
+COUNT_PARTS = re.compile(  # a number behind a space is none of a version's
+    rf"(?i)(\d*)({LONG_WORD}|[BGUVD])(?:[ _-]?v)?(?:(?<=[a-z])(\d{{1,10}})(?![\d.]))?"
+)
+DLC_NAME = re.compile(r"(?i)(?:DLC|add-?on)[ -](?!incl)[^+&]*")  # such as DLC Wave 2
 MARK = re.compile(
     r"(?P<tag>\[[^\[\]]*\])"
     rf"|\((?P<round>{TITLE_ID.pattern}|v\d{{1,10}}|{DOTTED_VERSION}|mgame|{LONG_WORD}"
-    rf"|{SUM})\)|(?<=\d\] )\((?P<count>\d{{1,3}}[GUD])\)"
-    rf"|(?<![^\W_])(?P<bare>(?<!gamecard_){TITLE_ID.pattern}|v(?:0|\d{{5,10}})"
-    r"|(?<=\d_)(?:BASE|UPD|DLC)$)(?![^\W_]|\.\d)"
-    rf"|(?<![\w.])(?:(?:{DOTTED_VERSION})(?= ?[\[(](?:0[145]|v?\d))"
+    rf"|{SUM}|{NTH_UPDATE})\)|(?<=\d\] )\((?P<count>\d{{1,3}}[GUD])\)"
+    r"|(?:(?<=[^\W_])[._])?(?<![^\W_])(?:"
+    rf"(?P<bare>(?<!gamecard_){TITLE_ID.pattern}|v(?:0|\d{{5,10}}))(?![^\W_]|\.\d)"
+    rf"|(?P<last>(?!patch)(?<![+&])(?<![+&] ){NTH_UPDATE}|(?<=\d\] ){SUM}|(?<=\d_)BASE"
+    r"|(?<=[^\W_]_)(?:UPD|DLC))$)"
+    rf"|(?<=\] )(?:{DOTTED_VERSION})$|(?<![\w.])(?:"
+    rf"(?:{DOTTED_VERSION})(?= ?[\[(](?:0[145]|v?\d|(?:{LONG_WORD})\b))"
     rf"|\d+\.\d+(?= \[{TITLE_ID.pattern}\]\[v\d+\]\[UPD\]))"
     r"|[. ]?\b(?:TID|PID|VER)-(?=\[)",
     re.IGNORECASE,
 )
 MAY_HAVE_MARK = re.compile(  # outside of square brackets, of which "[" is left
-    rf"[(_]|\d\.\d|v\d|D-\[|R-\[|{TITLE_ID.pattern}", re.IGNORECASE
+    rf"[(_]|\d\.\d|v\d|D-\[|R-\[|\d[GUD]\+|{TITLE_ID.pattern}", re.IGNORECASE
 )
-AFTER_TAGS = re.compile(r"(?<=\])(?:\s*\([^()]*\))+$")  # "(trimmed)", "(2)" of a copy
+AFTER_TAGS = re.compile(r"(?<=\])(?:\s*\([^()]*\)|-\d{1,3})+$")  # "(trimmed)", "-002"
 UPDATE_WORDS = re.compile(r"(?i)(?<=\S)[\s-]*\(?\b(?:update|upd|patch)\b[\s\d.v]*\)?$")
 DLC_TAG = re.compile(r"\[(?:DLC|add-?on)\]", re.IGNORECASE)
 LEADING_TAGS = re.compile(r"\A(?:\s*\[[^\[\]]*\])+")
 # What stands before an add-on's own name, and that in brackets of its own.
-OWN_NAME = r"\[([^\W\d_][^\[\]]* [^\[\]]*)\]|\(([^()]*[^\W\d_][^()]*)\)(?=\s*$)"
+OWN_NAME = r"\[([^\W\d_][^\[\]]* [^\[\]]*)\]|\((?!\w\w[,)])([^()]*[^\W\d_][^()]*)\)" + (
+    r"(?=(?:\s*\[(?!DLC|add-?on)[^\[\] ]*\])*\s*$)"  # no tag but such as [US] is behind
+)
 ADD_ON_TAG = re.compile(rf"(?i)(?<=\S)[\s-]*(?:(){DLC_TAG.pattern}|{OWN_NAME})")
 ADD_ON_WORDS = re.compile(
-    r"(?i)(?<=\S)[\s-]*(?:[\[(]?\b(?:DLC|add-?ons?)[\s#]*(\d*)\b[\s:-]*([^\[\]()]*)[\])]?"
+    r"(?i)(?<=\S)[\s-]*(?:[\[(]?\b(?:DLC|add-?ons?)[\s#-]*(\d*)\b[\s:-]*([^\[\]()]*)[\])]?"
     rf"|{OWN_NAME})"
 )
 USUAL_NAME = re.compile(  # Name [0100...][v0]
@@ -1569,7 +1578,8 @@ def file_stem(path: str) -> str:
     """Return a file's name without its extension, which a merging tool may have put
     there twice, and without what tells that it is split."""
     stem, ending = os.path.splitext(os.path.basename(joined_name(path)))
-    return stem.removesuffix(ending).removeprefix("!_").removesuffix("_split")
+    stem = stem.removesuffix(ending).removeprefix("!_")
+    return stem.removesuffix("_split").removesuffix(".split")
 
 
 def name_facts(path: str) -> dict[str, Any]:
@@ -1583,6 +1593,8 @@ def name_facts(path: str) -> dict[str, Any]:
     if usual and not MAY_HAVE_MARK.search(usual[1]):
         marks = {"title_id": usual[2].upper(), "version": usual[3] or ""}
         words = usual[1].strip() or marks["title_id"]
+    elif file_type(path) == "nro":
+        words, marks = stem, {}  # its control data has them
     else:
         words, marks = words_and_marks(tagged(stem))
     facts = {"description": "", "version": "", **marks}
@@ -1601,7 +1613,7 @@ def tagged(stem: str) -> str:
     def bracketed(mark: re.Match[str]) -> str:
         if mark["count"]:
             return f"[{mark['count']}+]"
-        text = mark["round"] or mark["bare"]
+        text = mark["round"] or mark["bare"] or mark["last"]
         return f"[{text}]" if text else mark["tag"] or ""
 
     return MARK.sub(bracketed, stem)
@@ -1630,13 +1642,16 @@ def title_ids(stem: str) -> list[str]:
 def mark_facts(stem: str) -> dict[str, Any]:
     """Return what the tags of a name tell: title_id and version, the kind where there
     is no id, and contents: see kind_facts."""
-    tags = TAG.findall(stem)
+    tags = sorted(TAG.findall(stem), key=lambda tag: tag[:1] not in "vV")
     version = next(filter(None, map(VERSION.fullmatch, tags)), None)
     facts = {
         "title_id": next(iter(title_ids(stem)), ""),
         "version": version[1] or version[2] if version else "",
     }
-    if counts := next(filter(COUNTS.fullmatch, tags), ""):
+    counts = next(filter(COUNTS.fullmatch, tags), "")
+    if not (counts or facts["title_id"]) and any(map(DLC_NAME.fullmatch, tags)):
+        counts = "DLC"
+    if counts:
         facts = kind_facts(counts, **facts)
     return {fact: value for fact, value in facts.items() if value}
 

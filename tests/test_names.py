@@ -185,6 +185,7 @@ def test_names_of_dump_tools_are_read(expected: dict[str, str]) -> None:
     [
         ("A [B+v0]", {"kind": "base", "version": "0"}),
         ("A [U0]", {"version": "0"}),  # there is no such update
+        (f"A [U{'9' * 30}]", {"kind": "update"}),
         ("A [ba\u017fe]", {"kind": "base"}),
         ("A [0100AAAABBBB0000][DLC]", {"kind": "add-on", "base_id": BASE}),
         ("A [0100AAAABBBB0800][BASE]", {"title_id": "0100AAAABBBB0800"}),
