@@ -1416,8 +1416,10 @@ UPDATE_WORDS = re.compile(r"(?i)(?<=\S)[\s-]*\(?\b(?:update|upd|patch)\b[\s\d.v]
 DLC_TAG = re.compile(r"\[(?:DLC|add-?on)\]", re.IGNORECASE)
 LEADING_TAGS = re.compile(r"\A(?:\s*\[[^\[\]]*\])+")
 # What stands before an add-on's own name, and that in brackets of its own.
-OWN_NAME = r"\[([^\W\d_][^\[\]]* [^\[\]]*)\]|\((?!\w\w[,)])([^()]*[^\W\d_][^()]*)\)" + (
-    r"(?=(?:\s*\[(?!DLC|add-?on)[^\[\] ]*\])*\s*$)"  # no tag but such as [US] is behind
+OWN_NAME = (
+    r"\[([^\W\d_][^\[\]]*? [^\[\]]*?)(?: DLC| add-?on)?\]"
+    r"|\((?!\w\w[,)])([^()]*[^\W\d_][^()]*)\)"
+    r"(?=(?:\s*\[(?!DLC|add-?on)[^\[\] ]*\])*\s*$)"  # behind are but such as [US]
 )
 ADD_ON_TAG = re.compile(rf"(?i)(?<=\S)[\s-]*(?:(){DLC_TAG.pattern}|{OWN_NAME})")
 ADD_ON_WORDS = re.compile(
