@@ -299,9 +299,10 @@ def test_the_queue_has_pending_items_with_the_documented_fields(
 def test_another_account_s_item_is_404(
     browser: webtest.TestApp, item: str, stranger: str, store: catalogd.Store, path: str
 ) -> None:
-    body = {"queue_item_id": item, "status": "completed"}
-    answer = browser.post_json(path, body, headers=bearer(stranger), status=404)
-    assert_refused(answer, "not_found")
+    for hidden in (item, "unknown"):
+        body = {"queue_item_id": hidden, "status": "completed"}
+        answer = browser.post_json(path, body, headers=bearer(stranger), status=404)
+        assert_refused(answer, "not_found")
     assert only_item(store)["status"] == "pending"
 
 
