@@ -1393,6 +1393,10 @@ COUNTS = re.compile(rf"{SUM}|{LONG_WORD}|B|U\d+|{NTH_UPDATE}|\d{{1,3}}DLC", re.I
 COUNT_PARTS = re.compile(  # a number behind a space is none of a version's
     rf"(?i)(\d*)({LONG_WORD}|[BGUVD])(?:[ _-]?v)?(?:(?<=[a-z])(\d{{1,10}})(?![\d.]))?"
 )
+LAST_WORD = (  # unless it tells what is in a file too: "with DLC", "+ Update 1.2"
+    r"(?<=.)(?<![+&])(?<![+&\]] )(?<!(?:all|and)[ _-])(?<!(?:with|incl)[ _-])"
+    rf"(?:(?!patch){NTH_UPDATE}|update|upd|DLC)"
+)
 DLC_NAME = re.compile(r"(?i)(?:DLC|add-?on)[ -](?!incl)[^+&]*")  # such as DLC Wave 2
 MARK = re.compile(
     r"(?P<tag>\[[^\[\]]*\])"
@@ -1400,8 +1404,7 @@ MARK = re.compile(
     rf"|{SUM}|{NTH_UPDATE})\)|(?<=\d\] )\((?P<count>\d{{1,3}}[GUD])\)"
     r"|(?:(?<=[^\W_])[._])?(?<![^\W_])(?:"
     rf"(?P<bare>(?<!gamecard_){TITLE_ID.pattern}|v(?:0|\d{{5,10}}))(?![^\W_]|\.\d)"
-    rf"|(?P<last>(?!patch)(?<![+&])(?<![+&] ){NTH_UPDATE}|(?<=\d\] ){SUM}|(?<=\d_)BASE"
-    r"|(?<=[^\W_]_)(?:UPD|DLC))$)"
+    rf"|(?P<last>{LAST_WORD}|(?<=\d\] ){SUM}|(?<=\d_)BASE)(?:$|(?= \[v\d+\]$)))"
     rf"|(?<=\] )(?:{DOTTED_VERSION})$|(?<![\w.])(?:"
     rf"(?:{DOTTED_VERSION})(?= ?[\[(](?:0[145]|v?\d|(?:{LONG_WORD})\b))"
     rf"|\d+\.\d+(?= \[{TITLE_ID.pattern}\]\[v\d+\]\[UPD\]))"
@@ -1409,7 +1412,9 @@ MARK = re.compile(
     re.IGNORECASE,
 )
 MAY_HAVE_MARK = re.compile(  # outside of square brackets, of which "[" is left
-    rf"[(_]|\d\.\d|v\d|D-\[|R-\[|\d[GUD]\+|{TITLE_ID.pattern}", re.IGNORECASE
+    rf"[(_]|\d\.\d|v\d|D-\[|R-\[|\d[GUD]\+|{TITLE_ID.pattern}"
+    r"|(?:DLC|update|upd)(?:$| \[)",
+    re.IGNORECASE,
 )
 AFTER_TAGS = re.compile(r"(?<=\])(?:\s*\([^()]*\)|-\d{1,3})+$")  # "(trimmed)", "-002"
 UPDATE_WORDS = re.compile(r"(?i)(?<=\S)[\s-]*\(?\b(?:update|upd|patch)\b[\s\d.v]*\)?$")
