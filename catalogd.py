@@ -1838,7 +1838,7 @@ def file_facts(path: str, file: io.FileIO, size: int) -> dict[str, Any]:
     if versions or count:
         facts = joined_facts(facts, versions, count)
     ids = [part["title_id"] for part in facts.get("contents", ())]
-    if ids and len({title_facts(title_id).get("base_id") for title_id in ids}) > 1:
+    if len({title_facts(title_id).get("base_id") for title_id in ids}) > 1:
         for fact in ("name", "author", "icon"):  # are those of one game of several
             header.pop(fact, None)
     facts |= header | ({} if size else {"complete": False})

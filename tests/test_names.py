@@ -498,8 +498,12 @@ NAMES = {"1.nacp.xml": containers.names_document("K&#228;se", "Me")}
 ICONS = {"1.nx.Dutch.jpg": b"x", "1.nx.French.jpg": containers.JPEG}
 
 
-def test_documents_and_icons_in_a_package_give_name_author_and_icon() -> None:
-    files = held((BASE, 0)) | NAMES | ICONS | {"2.nx.Thai.jpg": b"", "2.nacp.xml": b""}
+@pytest.mark.parametrize("contents", [[(BASE, 0)], [(BASE, 0), (UPDATE, 65536)]])
+def test_documents_and_icons_in_a_package_give_name_author_and_icon(
+    contents: list[tuple[str, int]],
+) -> None:
+    files = {"2.nx.Thai.jpg": b"", "2.nacp.xml": b"", **NAMES, **ICONS}
+    files = held(*contents) | files
     found = facts_of("x.nsp", containers.package(files))
     facts = (found["name"], found["author"], found["icon"])
     assert facts == ("Käse", "Me", containers.JPEG)

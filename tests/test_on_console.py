@@ -139,15 +139,16 @@ def test_a_console_with_the_folder_tells_what_the_library_has_too(
     for title in TITLES[1:]:
         folder = card / "games:" / f"A [b] game [{title}]"
         folder.mkdir(parents=True)
-        for id, more in ((title, ""), (UPDATES[title], "1.2.0")):
-            name = f"A game [{more}][{id}][v{65536 * bool(more)}][BASE].nsp"
+        numbers = {title: [0], UPDATES[title]: [65536, 196608, 131072]}
+        for id, number in [(id, number) for id, of in numbers.items() for number in of]:
+            name = f"A game [{numbers[id].index(number)}][{id}][v{number}][BASE].nsp"
             (folder / name).write_bytes(b"")
     with contextlib.closing(Ftpsrv(card)) as console:
         to = client.Settings(to=f"ftp://127.0.0.1:{console.server_address[1]}/")
         calls: Any = Calls(house.web, house.keys["anna"])
         look(client.Installed(client.FTP(to), calls))
     parts, _ = house.listed("anna", "anna")
-    assert parts == {TITLES[1]: 0, UPDATES[TITLES[1]]: 65536}
+    assert parts == {TITLES[1]: 0, UPDATES[TITLES[1]]: 196608}  # the newest of each
 
 
 def test_a_child_is_told_of_titles_that_it_sees_on_its_own_console(
