@@ -50,6 +50,12 @@ def console(card: pathlib.Path) -> Iterator[FTPConsole]:
 
 
 @pytest.fixture
+def game(home: Home) -> str:
+    """The id of an item of the queue, whose file game.nsp is GAME."""
+    return home.queue("game.nsp", GAME)
+
+
+@pytest.fixture
 def installer() -> Iterator[Callable[..., Installer]]:
     with contextlib.ExitStack() as stack:
 
@@ -187,13 +193,12 @@ def test_an_entry_keeps_its_file_name_on_the_target(
 
 
 def test_a_file_that_is_there_already_counts_as_sent(
-    home: Home, card: pathlib.Path, to: str
+    home: Home, card: pathlib.Path, to: str, game: str
 ) -> None:
     (card / "game.nsp").write_bytes(GAME)
     os.utime(card / "game.nsp", (1, 1))
-    item = home.queue("game.nsp", GAME)
     home.sender(to).send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
     assert (card / "game.nsp").stat().st_mtime == 1
 
 
@@ -285,31 +290,29 @@ def test_a_file_that_changes_for_ever_fails(
 
 
 def test_overwrite_replaces_a_file_that_is_there(
-    home: Home, card: pathlib.Path, to: str
+    home: Home, card: pathlib.Path, to: str, game: str
 ) -> None:
     (card / "game.nsp").write_bytes(b"o" * len(GAME))
-    home.queue("game.nsp", GAME)
     home.sender(to, overwrite=True).send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 
 
 def test_an_item_that_may_replace_does_so_also_after_a_release(
-    home: Home, card: pathlib.Path, to: str
+    home: Home, card: pathlib.Path, to: str, game: str
 ) -> None:
     (card / "game.nsp").write_bytes(b"old")
     (card / "other.nsp").write_bytes(b"old")
-    item = home.queue("game.nsp", GAME)
     home.queue("other.nsp", GAME)
     sender = home.sender(to)
     while sender.send_next():
         pass
-    home.store.queue.retry(home.anna, item, way="replace")
-    key = {"key": home.item(item)["device"]}  # of the device that was sent to
-    home.store.clients.report(home.anna, item, {"status": "processing", **key})
-    home.store.clients.report(home.anna, item, {"release": True, **key})
+    home.store.queue.retry(home.anna, game, way="replace")
+    key = {"key": home.item(game)["device"]}  # of the device that was sent to
+    home.store.clients.report(home.anna, game, {"status": "processing", **key})
+    home.store.clients.report(home.anna, game, {"release": True, **key})
     assert sender.send_next()
     assert not sender.send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
     assert (card / "game.nsp").read_bytes() == GAME
     assert (card / "other.nsp").read_bytes() == b"old"
 
@@ -328,15 +331,14 @@ def test_a_newer_version_of_the_same_size_replaces_the_file(
 
 
 def test_an_interrupted_file_is_resumed_and_the_servers_digest_is_that_of_the_whole(
-    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str], game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     set_digest(home, hashlib.sha256(GAME).digest())
     sender = home.sender(f"folder:{card}")
     interrupt(sender, 1_000_000)
     have = (card / "game.nsp.part").stat().st_size
     assert have >= 1_000_000
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
     home.sender(f"folder:{card}", state=sender.state).send_next()
     assert f"resuming at {send_to_switch.size_text(have)}" in capsys.readouterr().out
     assert (card / "game.nsp").read_bytes() == GAME
@@ -363,12 +365,11 @@ def cancel_when_sent(home: Home, sender: send_to_switch.Sender, item: str) -> st
 
 
 def test_the_command_of_on_done_runs_after_a_cancel(
-    home: Home, card: pathlib.Path, tmp_path: pathlib.Path
+    home: Home, card: pathlib.Path, tmp_path: pathlib.Path, game: str
 ) -> None:
     output = tmp_path / "output"
-    item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}", on_done=writing_environment(output))
-    cancel_when_sent(home, sender, item)
+    cancel_when_sent(home, sender, game)
     assert json.loads(output.read_text())["SEND_TO_SWITCH_STATUS"] == "failed"
 
 
@@ -547,10 +548,9 @@ def test_a_part_of_an_item_that_is_not_for_this_client_any_more_is_removed(
 
 
 def test_a_part_of_an_item_that_waits_is_kept(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0.0)
-    home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
     interrupt(sender, 1_000_000)
     home.store.database.write("UPDATE entries SET state = 'offline'", ())
@@ -617,12 +617,11 @@ def test_with_once_a_cancelled_file_is_removed_at_the_end(
 
 
 def test_a_cancelled_file_that_is_sent_anew_is_resumed(
-    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str], game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
-    cancel_when_sent(home, sender, item)
-    home.store.queue.send(home.anna, home.item(item)["entry"])
+    cancel_when_sent(home, sender, game)
+    home.store.queue.send(home.anna, home.item(game)["entry"])
     interrupt(sender, 500_000)
     sender.send_next()
     assert capsys.readouterr().out.count("resuming at") == 2
@@ -642,10 +641,9 @@ def test_a_part_of_an_older_version_is_not_resumed(
 
 
 def test_a_part_of_others_stays_as_it_is(
-    home: Home, card: pathlib.Path, to: str
+    home: Home, card: pathlib.Path, to: str, game: str
 ) -> None:
     (card / "game.nsp.part").write_bytes(GAME[:1000])
-    home.queue("game.nsp", GAME)
     sender = home.sender(to)
     interrupt(sender, 1_000_000)
     assert len(files(card)) == 2
@@ -674,24 +672,22 @@ def test_a_file_that_changes_in_mid_transfer_is_sent_from_the_start(
 
 
 def test_a_file_that_was_sent_before_a_crash_is_not_sent_again(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
     crash_when_sent(sender, monkeypatch)
-    assert home.item(item)["status"] == "processing"
+    assert home.item(game)["status"] == "processing"
     inode = (card / "game.nsp").stat().st_ino
     again = home.sender(f"folder:{card}", state=sender.state)
     assert again.send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
     assert (card / "game.nsp").stat().st_ino == inode
 
 
-def test_a_missing_folder_is_offline(home: Home, card: pathlib.Path) -> None:
-    item = home.queue("game.nsp", GAME)
+def test_a_missing_folder_is_offline(home: Home, card: pathlib.Path, game: str) -> None:
     with pytest.raises(send_to_switch.TargetOffline, match="Is the card in"):
         home.sender(f"folder:{card}/nowhere").send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 @pytest.fixture
@@ -772,7 +768,7 @@ def test_a_file_counts_as_sent_once_its_name_is_on_the_disk(
 
 
 def test_a_mount_that_has_died_is_a_card_that_is_not_in(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     def fail(path: Any, **more: Any) -> os.stat_result:
         if str(path) == str(card):
@@ -781,7 +777,6 @@ def test_a_mount_that_has_died_is_a_card_that_is_not_in(
 
     real = os.stat
     sender = home.sender(f"folder:{card}")
-    home.queue("game.nsp", GAME)
     monkeypatch.setattr(os, "stat", fail)
     with pytest.raises(send_to_switch.TargetOffline, match="Is the card in"):
         sender.send_next()
@@ -839,7 +834,7 @@ def test_a_file_on_the_own_disk_is_told_once(
 
 
 def test_an_item_is_put_back_when_the_server_can_be_reached_again(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     plain, outages = send_to_switch.Server.report, [1, 1]
 
@@ -849,19 +844,17 @@ def test_an_item_is_put_back_when_the_server_can_be_reached_again(
             raise send_to_switch.ServerOffline("It restarts.")
         return plain(self, item, client, **fields)
 
-    item = home.queue("game.nsp", GAME)
     monkeypatch.setattr(send_to_switch.Server, "report", report)
     monkeypatch.setattr(os, "fsync", pull_out)
     with pytest.raises(send_to_switch.TargetOffline):
         home.sender(f"folder:{card}").send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 @pytest.mark.root
 def test_a_real_card_that_is_pulled_out_is_missed(
-    home: Home, card: pathlib.Path
+    home: Home, card: pathlib.Path, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
     with small_disk(card, 10_000_000):
         sender.send_next()
@@ -869,7 +862,7 @@ def test_a_real_card_that_is_pulled_out_is_missed(
     home.queue("other.nsp", GAME)
     with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
         sender.send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
     assert files(card) == []
 
 
@@ -884,13 +877,12 @@ def test_a_read_only_folder_is_offline(
 
 @pytest.mark.root
 def test_a_file_that_does_not_fit_fails_before_it_starts(
-    home: Home, card: pathlib.Path
+    home: Home, card: pathlib.Path, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     with small_disk(card, 1_000_000):
         home.sender(f"folder:{card}").send_next()
         assert os.listdir(card) == []
-    row = home.item(item)
+    row = home.item(game)
     assert row["status"] == "failed"
     assert "has room for" in row["error"]
     assert "3.0 MB" in row["error"]
@@ -898,16 +890,15 @@ def test_a_file_that_does_not_fit_fails_before_it_starts(
 
 @pytest.mark.root
 def test_a_disk_that_fills_up_in_mid_transfer_fails_the_item_and_keeps_no_part(
-    home: Home, card: pathlib.Path
+    home: Home, card: pathlib.Path, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     small = home.queue("small.nsp", b"small")
     with small_disk(card, 4_000_000):
         sender = home.sender(f"folder:{card}")
         other = card / "other"
         when_sent(sender, 500_000, lambda: other.write_bytes(b"x" * 3_000_000))
         sender.send_next()
-        assert "No space left on device" in home.item(item)["error"]
+        assert "No space left on device" in home.item(game)["error"]
         assert os.listdir(card) == ["other"]
         sender.send_next()
         assert (card / "small.nsp").read_bytes() == b"small"
@@ -942,12 +933,11 @@ def test_a_refusal_of_the_folder_fails_the_item(
 
 
 def test_a_folder_in_the_place_of_a_file_fails_the_item(
-    home: Home, card: pathlib.Path
+    home: Home, card: pathlib.Path, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     (card / "game.nsp").mkdir()
     home.sender(f"folder:{card}").send_next()
-    assert "Is a directory" in home.item(item)["error"]
+    assert "Is a directory" in home.item(game)["error"]
     assert os.listdir(card) == ["game.nsp"]
 
 
@@ -974,13 +964,12 @@ def pull_out(*given: Any) -> None:
 
 
 def test_a_card_that_is_pulled_out_puts_the_item_back(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     monkeypatch.setattr(os, "fsync", lambda number: card.rename(f"{card}.out"))
     with pytest.raises(send_to_switch.TargetOffline, match="Is the card in?"):
         home.sender(f"folder:{card}").send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -1013,7 +1002,7 @@ def test_an_item_that_the_target_does_not_take_now_goes_behind_the_others(
 
 
 def test_a_card_that_cannot_hold_the_file_refuses_it_before_it_is_copied(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     class FAT32File(io.FileIO):
         """Beyond 4 GiB, Linux answers EINVAL to a seek there."""
@@ -1023,12 +1012,11 @@ def test_a_card_that_cannot_hold_the_file_refuses_it_before_it_is_copied(
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
             return super().seek(place, whence)
 
-    item = home.queue("game.nsp", GAME)
     monkeypatch.setattr(send_to_switch, "FAT32_LIMIT_BYTES", len(GAME))
     monkeypatch.setattr(send_to_switch, "open", FAT32File, raising=False)
     home.sender(f"folder:{card}").send_next()
-    assert "takes no file of 4 GiB" in home.item(item)["error"]
-    assert home.item(item)["bytes"] == 0
+    assert "takes no file of 4 GiB" in home.item(game)["error"]
+    assert home.item(game)["bytes"] == 0
 
 
 def set_digest(home: Home, digest: bytes) -> None:
@@ -1057,30 +1045,27 @@ def test_a_damaged_part_is_sent_from_its_start(
 
 @pytest.mark.parametrize("folder", [None, "/", "/install:"])
 def test_a_file_with_another_digest_than_the_servers_fails(
-    home: Home, card: pathlib.Path, console: FTPConsole, folder: str | None
+    home: Home, card: pathlib.Path, console: FTPConsole, folder: str | None, game: str
 ) -> None:
     (card / "install:").mkdir()
-    item = home.queue("game.nsp", GAME)
     set_digest(home, hashlib.sha256(b"other").digest())
     home.sender(f"folder:{card}" if folder is None else console.url(folder)).send_next()
-    assert "arrived damaged" in home.item(item)["error"]
+    assert "arrived damaged" in home.item(game)["error"]
     assert not (card / "game.nsp").exists()
 
 
-def test_verify_reads_the_file_back(home: Home, card: pathlib.Path) -> None:
-    item = home.queue("game.nsp", GAME)
+def test_verify_reads_the_file_back(home: Home, card: pathlib.Path, game: str) -> None:
     home.sender(f"folder:{card}", verify=True).send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
 
 
 def test_verify_finds_a_worn_out_card(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     monkeypatch.delattr(os, "posix_fadvise")
     monkeypatch.setattr(os, "fsync", lambda number: os.pwrite(number, b"x", 7))
     home.sender(f"folder:{card}", verify=True).send_next()
-    assert "reads back differently" in home.item(item)["error"]
+    assert "reads back differently" in home.item(game)["error"]
 
 
 # A console's FTP server
@@ -1093,10 +1078,9 @@ def test_an_account_of_the_console_is_used(home: Home, console: FTPConsole) -> N
 
 
 def test_the_install_folder_is_the_default_and_gets_a_plain_stream(
-    home: Home, console: FTPConsole
+    home: Home, console: FTPConsole, game: str
 ) -> None:
     (console.folder / "install:").mkdir()
-    home.queue("game.nsp", GAME)
     home.sender(console.url("")).send_next()
     assert files(console.folder) == ["install:/game.nsp"]
     assert not {"REST", "RNFR", "RNTO", "APPE"}.intersection(console.commands)
@@ -1146,13 +1130,12 @@ def test_what_a_console_does_after_its_greeting_may_take_longer(
 
 @pytest.mark.parametrize("folder", ["/nowhere", "/install:"])
 def test_a_folder_that_cannot_be_created_fails_the_item(
-    home: Home, console: FTPConsole, folder: str
+    home: Home, console: FTPConsole, folder: str, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     console.refuses = {"MKD": "550 Read-only file system."}
     home.sender(console.url(folder)).send_next()
     why = f"has no folder {folder}" if ":" in folder else f"refuses the folder {folder}"
-    assert why in home.item(item)["error"]
+    assert why in home.item(game)["error"]
     # What is on no disk is not to be created.
     assert ("MKD" in console.commands) == (not folder.endswith(":"))
 
@@ -1172,10 +1155,9 @@ def test_a_connection_that_breaks_is_an_error_whatever_the_console_replies(
 
 
 def test_a_missing_folder_is_created_with_those_that_it_is_in(
-    home: Home, console: FTPConsole
+    home: Home, console: FTPConsole, game: str
 ) -> None:
     (console.folder / "games").mkdir()
-    home.queue("game.nsp", GAME)
     home.sender(console.url("/games//new/b/")).send_next()
     assert files(console.folder) == ["games/new/b/game.nsp"]
 
@@ -1208,26 +1190,24 @@ STAGES = ["USER", "TYPE", "CWD", "SIZE", "PASV", "STOR", "RNFR", "RNTO"]
 
 @pytest.mark.parametrize("stage", STAGES[2:])
 def test_a_connection_that_drops_at_any_command_is_opened_again(
-    home: Home, console: FTPConsole, stage: str
+    home: Home, console: FTPConsole, stage: str, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     console.drops = {stage: 2}
     home.sender(console.url()).send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
     assert files(console.folder) == ["game.nsp"]
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
 @pytest.mark.parametrize("stage", STAGES[:2])
 def test_a_connection_that_drops_at_its_start_is_a_console_that_is_offline(
-    home: Home, console: FTPConsole, stage: str
+    home: Home, console: FTPConsole, stage: str, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     console.drops = {stage: 1}
     sender = home.sender(console.url())
     with pytest.raises(send_to_switch.TargetOffline):
         sender.send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
     sender.send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
@@ -1285,15 +1265,14 @@ def test_a_name_that_the_console_refuses_fails_the_item_but_not_the_next(
 
 
 def test_an_install_menu_that_is_closed_puts_the_item_back(
-    home: Home, console: FTPConsole
+    home: Home, console: FTPConsole, game: str
 ) -> None:
     (console.folder / "install:").mkdir()
-    item = home.queue("game.nsp", GAME)
     console.menu.is_open = False
     sender = home.sender(console.url(""))
     with pytest.raises(send_to_switch.TargetOffline, match="Is its FTP install open"):
         sender.send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 @pytest.mark.parametrize(("name", "folder"), [("game.nsp", "/"), ("app.nro", "")])
@@ -1321,16 +1300,15 @@ def test_a_console_that_stops_reading_and_reports_success_gets_the_rest(
 
 @pytest.mark.root
 def test_a_console_with_a_full_card_fails_the_item(
-    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     monkeypatch.setattr(send_to_switch, "FTP_FINISH_SECONDS", 0.5)
-    item = home.queue("game.nsp", GAME)
     with small_disk(console.folder, 1_000_000):
         home.sender(console.url()).send_next()
         assert files(console.folder) == []
     # its reply is 426, without a reason, or none: with Python 3.14 pyftpdlib fails
     # where it closes the file
-    assert "Is its card full?" in home.item(item)["error"]
+    assert "Is its card full?" in home.item(game)["error"]
 
 
 def test_a_console_that_goes_silent_fails_the_item_after_several_attempts(
@@ -1361,9 +1339,8 @@ def test_ftp_resumes_after_a_restart_of_the_client(
 
 
 def test_ftp_verify_starts_over_where_the_server_has_no_digest(
-    home: Home, console: FTPConsole
+    home: Home, console: FTPConsole, game: str
 ) -> None:
-    home.queue("game.nsp", GAME)
     console.drops_data = 1
     home.sender(console.url(), verify=True).send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
@@ -1384,21 +1361,19 @@ def test_ftp_does_not_send_again_what_was_sent_before_a_crash(
 
 
 def test_ftp_verify_finds_a_damaged_file(
-    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     console.before = {
         "RETR": lambda: (console.folder / "game.nsp.part").write_bytes(b"x" * 9)
     }
     home.sender(console.url(), verify=True).send_next()
-    assert "reads back differently" in home.item(item)["error"]
+    assert "reads back differently" in home.item(game)["error"]
     assert files(console.folder) == []
 
 
 def test_a_part_that_lost_bytes_on_the_console_is_resumed(
-    home: Home, console: FTPConsole
+    home: Home, console: FTPConsole, game: str
 ) -> None:
-    home.queue("game.nsp", GAME)
     part = console.folder / "game.nsp.part"
     shrink = iter([lambda: None, lambda: os.truncate(part, 2_000_000)])
     console.before = {"SIZE": lambda: next(shrink, lambda: None)()}
@@ -1442,22 +1417,21 @@ def keep_nothing(console: FTPConsole) -> None:
 
 
 def test_attempts_count_over_restarts_of_the_client(
-    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     def end(progress: send_to_switch.Progress, seconds: float) -> None:
         raise KeyboardInterrupt
 
-    item = home.queue("game.nsp", GAME)
     keep_nothing(console)
     with monkeypatch.context() as patch:
         patch.setattr(send_to_switch.Progress, "sleep", end)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 home.sender(console.url(), state=same_state(home)).send_next()
-            assert home.item(item)["status"] == "pending"
+            assert home.item(game)["status"] == "pending"
         home.sender(console.url(), state=same_state(home)).send_next()
     why = "The console kept 0 B of 3.0 MB. Gave up after 3 attempts."
-    assert home.item(item)["error"] == why
+    assert home.item(game)["error"] == why
 
 
 @pytest.mark.parametrize("attempts", [3, None])
@@ -1562,13 +1536,12 @@ REFUSED = "502 Command not implemented."
 
 @pytest.mark.parametrize("command", ["RNFR", "DELE"])
 def test_a_console_that_renames_nothing_gets_the_file_by_its_own_name(
-    home: Home, console: FTPConsole, command: str
+    home: Home, console: FTPConsole, command: str, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     console.refuses = {"RNFR": REFUSED, command: "550 Not allowed."}
     sender = home.sender(console.url())
     sender.send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
     assert (console.folder / "game.nsp").read_bytes() == GAME
     left = ["game.nsp.part"] if command == "DELE" else []
     assert files(console.folder) == ["game.nsp", *left]
@@ -1748,16 +1721,15 @@ def test_a_console_that_tells_nothing_of_its_files_needs_somebody_to_replace(
 
 @pytest.mark.parametrize("there", [bytes(len(GAME)), b"other"])
 def test_a_file_that_cannot_be_read_back_is_told_by_its_size(
-    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path, there: bytes
+    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path, there: bytes, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     (card / "game.nsp").write_bytes(there)
     ftpsrv.refuses = {"RETR": ["550 Permission denied."] * 99}
     sender, said = home.sender(ftpsrv.url), list[str]()
     sender.screen.say = said.append  # type: ignore[method-assign]
     sender.send_next()
     is_same_size = len(there) == len(GAME)
-    assert home.item(item)["status"] == ("completed" if is_same_size else "failed")
+    assert home.item(game)["status"] == ("completed" if is_same_size else "failed")
     assert ("not compared" in said[-1]) == is_same_size
     assert (card / "game.nsp").read_bytes() == there
 
@@ -1853,27 +1825,25 @@ def test_a_size_of_32_bits_is_no_obstacle(
     "reply", ["553 Permission denied.", "550 The folder does not exist."]
 )
 def test_a_file_that_is_there_is_kept_where_the_console_refuses_its_name(
-    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path, reply: str
+    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path, reply: str, game: str
 ) -> None:
     (card / "game.nsp").write_bytes(b"old")
-    item = home.queue("game.nsp", GAME)
     ftpsrv.refuses = {"RNTO": [reply]}
     home.sender(ftpsrv.url, overwrite=True).send_next()
     assert (card / "game.nsp").read_bytes() == b"old"
-    assert home.item(item)["status"] == "failed"
+    assert home.item(game)["status"] == "failed"
 
 
 @pytest.mark.parametrize("word", ["PASV", "TYPE"])
 def test_a_port_that_is_taken_is_tried_again(
-    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path, word: str
+    home: Home, ftpsrv: Ftpsrv, card: pathlib.Path, word: str, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     ftpsrv.refuses = {word: ["501 bind failed, Address already in use"] * 2}
     if word == "TYPE":
         ftpsrv.refuses[word].insert(0, "")
     home.sender(ftpsrv.url).send_next()
     assert (card / "game.nsp").read_bytes() == GAME
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
 
 
 # A network installer
@@ -1948,9 +1918,8 @@ def test_what_an_installer_does_not_fetch_is_pending_again(
 
 
 def test_what_was_fetched_whole_is_not_put_back(
-    home: Home, installer: Callable[..., Installer]
+    home: Home, installer: Callable[..., Installer], game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     sender = home.sender(installer(install_all).url)
 
     def press(progress: send_to_switch.Progress) -> None:
@@ -1960,7 +1929,7 @@ def test_what_was_fetched_whole_is_not_put_back(
     sender.screen.show = press  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         sender.send_next()
-    assert home.item(item)["status"] in ("offered", "processing")
+    assert home.item(game)["status"] in ("offered", "processing")
 
 
 def test_a_file_that_the_console_gives_up_fails_and_the_next_is_sent(
@@ -1980,15 +1949,14 @@ def test_a_file_that_the_console_gives_up_fails_and_the_next_is_sent(
 
 
 def test_a_console_that_fetches_nothing_fails_no_item_however_often(
-    home: Home, installer: Callable[..., Installer]
+    home: Home, installer: Callable[..., Installer], game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     state = home.state()
     for _ in range(6):
         console = installer(lambda console, address: None)
         with pytest.raises(send_to_switch.TargetOffline, match="has fetched nothing"):
             home.sender(console.url, state=state).send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 def test_a_console_where_nobody_chooses_gets_the_item_again_later(
@@ -2143,18 +2111,17 @@ def test_a_server_without_lists_is_named(home: Home) -> None:
 
 
 def test_an_installer_that_closes_the_connection_at_once_puts_the_item_back(
-    home: Home, installer: Callable[..., Installer]
+    home: Home, installer: Callable[..., Installer], game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     console = installer(lambda console, address: None)
     console.says_goodbye = False
     with pytest.raises(send_to_switch.TargetOffline):
         home.sender(console.url).send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 def test_an_installer_with_methods_of_its_own_is_served(
-    home: Home, installer: Callable[..., Installer]
+    home: Home, installer: Callable[..., Installer], game: str
 ) -> None:
     def drop_and_install(console: Installer, address: str) -> None:
         with console.file(address) as file:
@@ -2162,17 +2129,15 @@ def test_an_installer_with_methods_of_its_own_is_served(
             assert file.ask("HEAD", "bytes=0-0")[0] in (200, 206)
         console.install(address, block=500_000)
 
-    item = home.queue("game.nsp", GAME)
     console = installer(drop_and_install)
     home.sender(console.url).send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
 
 
-def test_an_installer_that_does_not_listen_is_offline(home: Home) -> None:
-    item = home.queue("game.nsp", GAME)
+def test_an_installer_that_does_not_listen_is_offline(home: Home, game: str) -> None:
     with pytest.raises(send_to_switch.TargetOffline, match="Open its LAN install"):
         home.sender(f"lan://127.0.0.1:{free_port()}").send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 def test_an_installer_that_fetches_nothing_more_fails_the_item(
@@ -2193,28 +2158,26 @@ def test_an_installer_that_fetches_nothing_more_fails_the_item(
 
 
 def test_an_installer_that_resets_the_connection_fails_what_it_has_begun(
-    home: Home, installer: Callable[..., Installer]
+    home: Home, installer: Callable[..., Installer], game: str
 ) -> None:
     def reset(console: Installer, address: str) -> None:
         console.install(address, upto=0.5, block=500_000)
         console.reset()
 
-    item = home.queue("game.nsp", GAME)
     home.sender(installer(reset).url).send_next()
-    assert home.item(item)["status"] == "failed"
+    assert home.item(game)["status"] == "failed"
 
 
 def test_an_installer_that_ends_before_it_has_the_address_puts_the_item_back(
-    home: Home,
+    home: Home, game: str
 ) -> None:
-    item = home.queue("game.nsp", GAME)
     sender = home.sender("lan://127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         line = socket.create_connection(listener.getsockname())
     sender.target._sock = line  # type: ignore[attr-defined]
     with pytest.raises(send_to_switch.TargetOffline, match="closed the connection"):
         sender.send_next()
-    assert home.item(item)["status"] == "pending"
+    assert home.item(game)["status"] == "pending"
 
 
 def test_a_link_fails_since_an_installer_cannot_fetch_it(
@@ -2227,21 +2190,20 @@ def test_a_link_fails_since_an_installer_cannot_fetch_it(
 
 
 def test_the_bytes_before_and_after_a_restart_of_the_server_are_added(
-    home: Home, installer: Callable[..., Installer]
+    home: Home, installer: Callable[..., Installer], game: str
 ) -> None:
     def restart(console: Installer, address: str) -> None:
         console.install(address, upto=0.5, block=500_000)
-        wait_for(lambda: home.item(item)["bytes"] == 1_500_000)
-        home.web.calls["ConsoleCalls"].served[item] = catalogd.Served()
-        home.web.calls["ConsoleCalls"].served[item].add(0, 10)
-        wait_for(lambda: home.item(item)["bytes"] == 1_500_010)
-        home.web.calls["ConsoleCalls"].served[item].add(1_500_000, 3_000_000)
+        wait_for(lambda: home.item(game)["bytes"] == 1_500_000)
+        home.web.calls["ConsoleCalls"].served[game] = catalogd.Served()
+        home.web.calls["ConsoleCalls"].served[game].add(0, 10)
+        wait_for(lambda: home.item(game)["bytes"] == 1_500_010)
+        home.web.calls["ConsoleCalls"].served[game].add(1_500_000, 3_000_000)
 
-    item = home.queue("game.nsp", GAME)
     console = installer(restart)
     sender = home.sender(console.url)
     sender.send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
 
 
 @pytest.mark.parametrize(
@@ -2268,13 +2230,12 @@ def test_a_console_gets_an_address_that_it_can_reach(address: str, sent: str) ->
 
 
 def test_a_disk_that_does_not_take_the_state_is_told_and_tried_again(
-    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     def fail(path: str, text: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(send_to_switch, "MAX_ATTEMPTS", 1)
-    item = home.queue("game.nsp", GAME)
     sender = home.sender(console.url())
     why = (
         "The disk that notes what was sent cannot be written: No space left on device."
@@ -2285,9 +2246,9 @@ def test_a_disk_that_does_not_take_the_state_is_told_and_tried_again(
             with pytest.raises(send_to_switch.TargetOffline, match=why):
                 sender.send_next()
         assert str(sender.watch.readiness) == why
-        assert home.item(item)["status"] == "pending"
+        assert home.item(game)["status"] == "pending"
     sender.send_next()
-    assert home.item(item)["status"] == "completed"
+    assert home.item(game)["status"] == "completed"
 
 
 def test_a_lock_that_cannot_be_made_is_no_other_client(tmp_path: pathlib.Path) -> None:
