@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -114,9 +115,7 @@ def test_a_failure_is_told_until_a_copy_is_made(
     caplog: pytest.LogCaptureFixture,
     fault: str,
 ) -> None:
-    def fail(path: str) -> None:
-        raise catalogd.StorageFull("The disk is full.")
-
+    fail = Mock(side_effect=catalogd.StorageFull("The disk is full."))
     problem = "The disk is full."
     if fault == "the folder":
         pathlib.Path(backups.folder).write_text("")

@@ -20,6 +20,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -1283,12 +1284,9 @@ def test_a_target_that_is_offline_is_told_once(
 ) -> None:
     """Not by the check of the target, and again by the first attempt."""
 
-    def wait(pace: Any, seconds: float) -> None:
-        raise Enough
-
     for name in names:
         home.queue(name)
-    monkeypatch.setattr(send_to_switch.Pace, "wait", wait)
+    monkeypatch.setattr(send_to_switch.Pace, "wait", Mock(side_effect=Enough))
     sender = home.sender(f"folder:{card}/none")
     with pytest.raises(Enough):
         sender.run(once=False)
@@ -1401,9 +1399,7 @@ def test_an_output_that_is_not_taken_is_one_line(
 def test_another_error_of_the_system_is_told_with_its_place(
     run: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(argv: object) -> None:
-        raise FileNotFoundError(2, "gone", "somewhere")
-
+    fail = Mock(side_effect=FileNotFoundError(2, "gone", "somewhere"))
     monkeypatch.setattr(send_to_switch, "run_command", fail)
     with pytest.raises(FileNotFoundError):
         run()
@@ -1423,10 +1419,7 @@ def test_a_refused_key_ends_with_3_and_a_hint(
 def test_ctrl_c_ends_with_130(
     run: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ctrl_c(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", ctrl_c)
+    monkeypatch.setattr(time, "sleep", Mock(side_effect=KeyboardInterrupt))
     assert run() == 130
 
 

@@ -786,9 +786,7 @@ def test_what_prints_to_a_full_disk_is_refused(
 def test_another_error_of_the_system_is_no_fault_of_the_output(
     data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(argv: object) -> None:
-        raise FileNotFoundError(2, "gone", "somewhere")
-
+    fail = Mock(side_effect=FileNotFoundError(2, "gone", "somewhere"))
     monkeypatch.setattr(catalogd, "run_command", fail)
     with pytest.raises(FileNotFoundError):
         catalogd.main(["example"])
@@ -905,9 +903,7 @@ def test_the_line_is_cleared_when_a_scan_fails(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(scanner: catalogd.Scanner) -> None:
-        raise catalogd.Busy("The database is busy.")
-
+    fail = Mock(side_effect=catalogd.Busy("The database is busy."))
     ended = []
     monkeypatch.setattr(catalogd.Scanner, "scan", fail)
     monkeypatch.setattr(catalogd.ProgressLine, "close", lambda line: ended.append(line))
@@ -1041,8 +1037,7 @@ def test_a_scan_by_the_service_shows_how_far_it_is(
     stream = Terminal()
     running = {"asked": True, "files": 3, "read": 1}
     ended = {"asked": False, "problem": "", "result": "1 added"}
-    answers = Mock(side_effect=[{}, running, ended])
-    monkeypatch.setattr(catalogd, "ask_service", answers)
+    monkeypatch.setattr(catalogd, "ask_service", Mock(side_effect=[{}, running, ended]))
     result = catalogd.scan_by_service({}, catalogd.ProgressLine(stream))
     assert result == "1 added"
     assert "3 files found, 1 read" in stream.getvalue()
@@ -1133,9 +1128,7 @@ def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -
 def test_an_address_that_cannot_be_bound_has_a_hint(
     monkeypatch: pytest.MonkeyPatch, number: int, hint: str
 ) -> None:
-    def refuse(*place: Any, **options: Any) -> None:
-        raise OSError(number, "No")
-
+    refuse = Mock(side_effect=OSError(number, "No"))
     monkeypatch.setattr(socket, "create_server", refuse)
     with pytest.raises(catalogd.Problem) as error:
         catalogd.open_socket("127.0.0.1", 80)
@@ -1468,9 +1461,9 @@ def test_a_name_that_does_not_resolve_is_not_shown(
     monkeypatch.setattr(socket, "getaddrinfo", lambda name, port: [name])
     assert catalogd.local_name() == "pi.local"
 
-    def fail(name: str, port: None) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
+    fail = Mock(
+        side_effect=socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    )
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     assert catalogd.local_name() == ""
     server: Any = Ending(0)
@@ -1892,9 +1885,7 @@ def test_check_asks_the_service_for_its_data_folder(
 def test_a_service_whose_database_fails_says_so(
     served: catalogd.Web, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(entries: catalogd.Entries, age: int) -> int:
-        raise catalogd.StorageFailed("The database cannot be used.")
-
+    fail = Mock(side_effect=catalogd.StorageFailed("The database cannot be used."))
     monkeypatch.setattr(catalogd.Entries, "count", fail)
     with pytest.raises(catalogd.Problem, match="^The database cannot be used.$"):
         catalogd.running_service(str(data))

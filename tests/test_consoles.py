@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -509,9 +510,7 @@ def test_a_disk_of_the_server_that_fails_is_told_until_it_is_well(
 def test_what_fails_of_an_update_is_done_again(
     home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> None:
-        raise catalogd.StorageFailed("database_busy")
-
+    fail = Mock(side_effect=catalogd.StorageFailed("database_busy"))
     client(monkeypatch, "sys.stdin.read()")
     device = add(home, "ftp://127.0.0.1:1")
     with monkeypatch.context() as patch, pytest.raises(catalogd.StorageFailed):
@@ -797,9 +796,9 @@ def test_elsewhere_the_addresses_of_the_machine_s_name_count(
     own = [str(one) for one in catalogd.own_addresses()]
     assert own == ["192.168.1.7", "fe80::1%12"]
 
-    def fail(name: str, port: None) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
+    fail = Mock(
+        side_effect=socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    )
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     assert catalogd.own_addresses() == []
 

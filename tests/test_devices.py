@@ -10,6 +10,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -803,9 +804,7 @@ def test_a_call_that_cannot_be_answered_now_does_not_use_up_the_code(
 ) -> None:
     code = house.kim.post("/web/pairing")["code"]
 
-    def fail(*_: object, **__: object) -> None:
-        raise catalogd.Busy("Busy.")
-
+    fail = Mock(side_effect=catalogd.Busy("Busy."))
     with monkeypatch.context() as patch:
         patch.setattr(store.accounts, "add_key", fail)
         house.kim.post("/api/pair", expect=503, code=code, name="Den")

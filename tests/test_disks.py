@@ -23,6 +23,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
@@ -413,9 +414,7 @@ def test_a_file_that_cannot_be_opened_makes_the_scanner_look_if_the_disk_fails(
     scanner: catalogd.Scanner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def open_file(*arguments: Any) -> None:
-        raise OSError(error, os.strerror(error))
-
+    open_file = Mock(side_effect=OSError(error, os.strerror(error)))
     monkeypatch.setattr(catalogd, "open_file", open_file)
     is_missing = error == errno.EACCES
     kind = catalogd.NotFound if is_missing else catalogd.StorageFailed  # for now

@@ -21,7 +21,7 @@ import time
 import urllib.parse
 import zlib
 from collections.abc import Callable
-from typing import Any
+from unittest.mock import Mock
 
 import bottle
 import pytest
@@ -600,10 +600,7 @@ class Hidden:
 def refuse(error: int) -> Callable[..., int]:
     """Return what `os.sendfile` is for a file system that does not have it."""
 
-    def sendfile(*arguments: Any) -> int:
-        raise OSError(error, os.strerror(error))
-
-    return sendfile
+    return Mock(side_effect=OSError(error, os.strerror(error)))
 
 
 @pytest.mark.parametrize(
@@ -620,9 +617,7 @@ def test_a_file_arrives_whole_and_what_has_left_is_known(
     sendfile: Callable[..., int] | None,
     waits: str,
 ) -> None:
-    def no_length(file: Any) -> int:  # as of 2 GiB on a system of 32 bits
-        raise OverflowError
-
+    no_length = Mock(side_effect=OverflowError)
     wrapper = waitress.buffers.ReadOnlyFileBasedBuffer
     monkeypatch.setattr(wrapper, "__len__", no_length, raising=False)
     if waits == "no such option":  # as where another system is emulated
@@ -727,9 +722,7 @@ def test_a_limit_that_cannot_be_raised_is_kept(
 ) -> None:
     """macOS refuses more than kern.maxfilesperproc, below an infinite hard limit."""
 
-    def refuse(what: int, now: tuple[int, int]) -> None:
-        raise error("not allowed to raise maximum limit")
-
+    refuse = Mock(side_effect=error("not allowed to raise maximum limit"))
     monkeypatch.setattr(resource, "getrlimit", lambda what: (256, -1))
     monkeypatch.setattr(resource, "setrlimit", refuse)
     assert catalogd.connection_limit(1000) == 78

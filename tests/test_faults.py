@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -218,9 +219,7 @@ def test_a_disk_that_fails_cuts_the_download_off(
             raise OSError(errno.EIO, "Input/output error")
         return sendfile(out, source, offset, count)
 
-    def fail_too(file: catalogd.Content, count: int) -> bytes:
-        raise OSError(errno.EIO, "Input/output error")
-
+    fail_too = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
     monkeypatch.setattr(os, "sendfile", fail)
     monkeypatch.setattr(catalogd.Content, "read", fail_too, raising=False)
     path = games.add("a.nsp", large)

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -201,10 +202,7 @@ def test_a_disk_of_two_library_folders_is_one_fault(
 
 
 def test_work_that_fails_is_told_while_it_fails(health: catalogd.Health) -> None:
-    def fail() -> None:
-        raise catalogd.Busy("Later.")
-
-    thread = catalogd.Lasting("trial", fail, 600)
+    thread = catalogd.Lasting("trial", Mock(side_effect=catalogd.Busy("Later.")), 600)
     health.threads = lambda: [thread]
     assert not health.state()["faults"]
     thread.start()
@@ -420,9 +418,11 @@ def test_damage_is_found_without_a_search_through_a_large_library(
 def test_a_database_that_cannot_be_read_is_a_fault(
     health: catalogd.Health, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(entries: catalogd.Entries) -> list[catalogd.Row]:
-        raise catalogd.StorageFailed("The database cannot be used: disk I/O error.")
-
+    fail = Mock(
+        side_effect=catalogd.StorageFailed(
+            "The database cannot be used: disk I/O error."
+        )
+    )
     monkeypatch.setattr(catalogd.Entries, "damaged", fail)
     told = ("database", "The database cannot be used: disk I/O error.")
     assert faults(health) == [told]
@@ -455,11 +455,8 @@ def test_a_damaged_database_is_not_copied_over_a_whole_copy(
 
 
 def test_an_error_that_is_none_of_the_system_is_raised() -> None:
-    def fail() -> None:
-        raise ValueError("a bug")
-
     with pytest.raises(ValueError, match="a bug"):
-        catalogd.Askers().ask({"one": fail}, 30)
+        catalogd.Askers().ask({"one": Mock(side_effect=ValueError("a bug"))}, 30)
 
 
 @pytest.mark.parametrize("is_packaged", [True, False])

@@ -122,9 +122,7 @@ def test_a_console_that_does_not_tell_has_it_sent_with_a_note(
 def test_what_was_taken_before_the_client_ended_is_asked_and_not_sent_again(
     home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def end(target: Any, progress: Any) -> None:
-        raise KeyboardInterrupt
-
+    end = Mock(side_effect=KeyboardInterrupt)
     items = [home.queue(f"{name}.nsp", GAME) for name in "ab"]
     console.menu.is_good = lambda name: name == "a.nsp"
     for _ in items:

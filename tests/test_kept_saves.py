@@ -16,6 +16,7 @@ import urllib.parse
 import zipfile
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -250,9 +251,7 @@ def test_a_disk_that_fails_for_a_while_hides_a_copy_for_that_while(
     content = packed(b"", **facts(0x0100AAAABBBB0000, "jksv"))
     copies.add("Attic", "Odd name", "1", content)
 
-    def fail(*_: Any) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
+    fail = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
     with monkeypatch.context() as patch:
         name = ["ZipFile", "_EndRecData"][after]
         patch.setattr(zipfile, name, fail)

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -443,9 +444,7 @@ def test_a_fault_is_told_once_when_it_begins_and_once_when_it_ends(
 def test_a_database_that_fails_is_told(
     queued: Queued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*words: Any) -> Any:
-        raise catalogd.Damaged("The database cannot be used: malformed.")
-
+    fail = Mock(side_effect=catalogd.Damaged("The database cannot be used: malformed."))
     for name in ("rows", "data_version"):
         monkeypatch.setattr(catalogd.Database, name, fail)
     told = "The database cannot be used: malformed."

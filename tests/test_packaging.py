@@ -24,6 +24,7 @@ import urllib.parse
 import xml.etree.ElementTree
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -621,9 +622,7 @@ def test_a_port_that_windows_keeps_is_told_with_the_remedy(
     class Kept(OSError):
         winerror = 10013  # WSAEACCES, which is errno.EACCES to Python
 
-    def refuse(*given: Any, **more: Any) -> None:
-        raise Kept(errno.EACCES, "The words of Windows")
-
+    refuse = Mock(side_effect=Kept(errno.EACCES, "The words of Windows"))
     monkeypatch.setattr(catalogd.socket, "create_server", refuse)
     with pytest.raises(catalogd.Problem) as told:
         catalogd.open_socket("", 6069)

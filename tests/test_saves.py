@@ -549,9 +549,7 @@ def test_a_disk_that_fails_while_a_file_is_written_ends_a_look(
 ) -> None:
     write(card, ZIP, b"one")
 
-    def fail(opened: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
+    fail = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
     monkeypatch.setattr(os, "fsync", fail)
     [told] = watcher.look()
     assert told.endswith("kept: Input/output error.")

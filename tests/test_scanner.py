@@ -2406,11 +2406,8 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
 ) -> None:
     library.add("a.nsp")
 
-    def fail(*row: object, **more: object) -> None:
-        raise problem
-
     with monkeypatch.context() as patch:
-        patch.setattr(scanner.entries, "add_files", fail)
+        patch.setattr(scanner.entries, "add_files", Mock(side_effect=problem))
         scanner.start()
         wait_for(lambda: message in caplog.messages)
         assert scanner.state.problem == str(problem)

@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import waitress
@@ -808,9 +809,7 @@ def test_a_connection_that_the_main_loop_has_closed_is_hung_up_as_others(
 def test_an_error_while_a_connection_is_accepted_does_not_end_the_service(
     games: Games, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(server: catalogd.Server, newcomer: catalogd.Channel) -> None:
-        raise RuntimeError("on purpose")
-
+    fail = Mock(side_effect=RuntimeError("on purpose"))
     with monkeypatch.context() as broken:
         broken.setattr(catalogd.Server, "make_room", fail)
         with games.connect():

@@ -74,10 +74,7 @@ def crash_when_sent(
 ) -> None:
     """Send an item, and crash before the server knows that it was sent."""
 
-    def crash(*given: Any, **named: Any) -> None:
-        raise Crash
-
-    monkeypatch.setattr(sender.reports, "_end", crash)
+    monkeypatch.setattr(sender.reports, "_end", Mock(side_effect=Crash))
     monkeypatch.setattr(sender.reports, "release_now", lambda *given: None)
     with pytest.raises(Crash):
         sender.send_next()
@@ -86,10 +83,7 @@ def crash_when_sent(
 def interrupt(sender: send_to_switch.Sender, count: int) -> None:
     """Send so many bytes of an item, and then press Ctrl-C."""
 
-    def press() -> None:
-        raise KeyboardInterrupt
-
-    when_sent(sender, count, press)
+    when_sent(sender, count, Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         sender.send_next()
 
@@ -493,9 +487,7 @@ def test_a_file_that_fails_beside_a_cancelled_one_is_sent_once(
 def test_a_cancelled_file_is_removed_once_its_target_is_back(
     home: Home, place: tuple[str, pathlib.Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(state: send_to_switch.State) -> str:
-        raise send_to_switch.TargetOffline("It is away.")
-
+    away = Mock(side_effect=send_to_switch.TargetOffline("It is away."))
     monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0)
     to, folder = place
     sender = home.sender(to)
@@ -561,9 +553,7 @@ def test_a_part_of_an_item_that_waits_is_kept(
 def test_a_folder_that_keeps_a_part_is_asked_again(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(path: pathlib.Path, missing_ok: bool = False) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
+    fail = Mock(side_effect=OSError(errno.EIO, os.strerror(errno.EIO)))
     sender = home.sender(f"folder:{card}")
     cancel_when_sent(home, sender, home.queue("game.nsp", GAME))
     with monkeypatch.context() as patch:
@@ -922,9 +912,7 @@ def test_a_refusal_of_the_folder_fails_the_item(
     number: int,
     message: str,
 ) -> None:
-    def refuse(*given: Any) -> None:
-        raise OSError(number, os.strerror(number))
-
+    refuse = Mock(side_effect=OSError(number, os.strerror(number)))
     item = home.queue("game.nsp", GAME)
     monkeypatch.setattr(os, "fsync", refuse)
     home.sender(f"folder:{card}").send_next()
@@ -1419,9 +1407,7 @@ def keep_nothing(console: FTPConsole) -> None:
 def test_attempts_count_over_restarts_of_the_client(
     home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
-    def end(progress: send_to_switch.Progress, seconds: float) -> None:
-        raise KeyboardInterrupt
-
+    end = Mock(side_effect=KeyboardInterrupt)
     keep_nothing(console)
     with monkeypatch.context() as patch:
         patch.setattr(send_to_switch.Progress, "sleep", end)
@@ -2058,14 +2044,11 @@ def test_after_a_crash_the_console_finishes_and_gets_only_the_rest(
             crashed.wait(60)
         console.install(address, block=500_000)
 
-    def crash(*given: Any) -> None:
-        raise Crash
-
     console = installer(go_on)
     sender = home.sender(console.url)
     with monkeypatch.context() as patch:
         patch.setattr(sender._offers, "_leave", lambda: None)
-        patch.setattr(sender.screen, "show", crash)
+        patch.setattr(sender.screen, "show", Mock(side_effect=Crash))
         with pytest.raises(Crash):
             sender.send_next()
     again = installer(install_all)
@@ -2090,9 +2073,7 @@ def test_ctrl_c_puts_back_what_the_console_has_not_fetched(
     items = [home.queue(f"{name}.nsp", GAME) for name in "ab"]
     sender = home.sender(installer(install).url)
 
-    def press(progress: object) -> None:
-        raise KeyboardInterrupt
-
+    press = Mock(side_effect=KeyboardInterrupt)
     sender.screen.show = press  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         sender.send_next()
@@ -2232,9 +2213,7 @@ def test_a_console_gets_an_address_that_it_can_reach(address: str, sent: str) ->
 def test_a_disk_that_does_not_take_the_state_is_told_and_tried_again(
     home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
-    def fail(path: str, text: str) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    fail = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     monkeypatch.setattr(send_to_switch, "MAX_ATTEMPTS", 1)
     sender = home.sender(console.url())
     why = (

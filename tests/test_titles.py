@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -652,9 +653,7 @@ def test_a_file_that_a_scan_cannot_read_is_told_until_it_can(
 ) -> None:
     path = titles.library.add("A.nsp", b"content")
 
-    def fail(*words: Any) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
+    fail = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "open_file", fail)
         titles.scanner.scan()

@@ -623,9 +623,7 @@ def test_what_cannot_be_written_whole_is_taken_back(
     upload = begin(signed_in, "a.nsp", 9)["id"]
     piece(signed_in, upload, 0, b"abc")
 
-    def fail(file: int) -> None:
-        raise OSError(code, "It failed")
-
+    fail = Mock(side_effect=OSError(code, "It failed"))
     with monkeypatch.context() as failing:
         failing.setattr(catalogd.os, "fsync", fail)
         kind = 507 if code == errno.ENOSPC else 503

@@ -563,9 +563,7 @@ def test_a_scanner_that_cannot_begin_tries_again(
 ) -> None:
     scanner = catalogd.Scanner(store, dataclasses.replace(settings, scan_interval=1))
 
-    def refuse(*work: object, **more: object) -> Any:
-        raise catalogd.Conflict("Another process scans.")
-
+    refuse = Mock(side_effect=catalogd.Conflict("Another process scans."))
     library.add("a.nsp")
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "exclusive", refuse)
