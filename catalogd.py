@@ -9662,7 +9662,8 @@ class Upkeep:
     def __call__(self) -> None:
         with logged_problems("How far items are could not be written"):
             self.scanner.store.clients.write_figures()
-        self.backups.make()
+        if self.scanner.store.accounts.exist():  # before, there is nothing to keep
+            self.backups.make()
         clock, before = self.scanner.database.clock, self._dropped_at
         is_due = before is None or clock.monotonic() - before >= self.seconds
         if not is_due or not clock.is_believed():

@@ -159,6 +159,15 @@ def test_copies_of_a_wrong_clock_are_the_oldest(
     assert names(backups) == ["catalogd-2027-01-17.db"]
 
 
+def test_none_is_made_before_there_is_an_account(service: catalogd.Web) -> None:
+    upkeep = catalogd.Upkeep(service.scanner, service.backups)
+    upkeep()
+    assert service.backups.last() is None
+    service.store.accounts.add("anna", "hash")
+    upkeep()
+    assert service.backups.last()
+
+
 def evening(
     service: catalogd.Web, clock: Clock, minutes: int, uptime: Clock
 ) -> catalogd.Upkeep:
@@ -178,6 +187,7 @@ def test_a_machine_that_is_on_in_the_evening_drops_old_copies_too(
 ) -> None:
     """30 evenings: with two hours each, those that the settings say; with less than the
     hour after which the clock is believed, a few more, but not all."""
+    service.store.accounts.add("anna", "hash")
     for _ in range(30):
         clock.now += DAY
         evening(service, clock, minutes, Clock())
@@ -230,6 +240,7 @@ def test_a_failed_copy_is_tried_again_within_a_minute_and_logged_once(
     service: catalogd.Web, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert catalogd.UPKEEP_CHECK_SECONDS <= 60
+    service.store.accounts.add("anna", "hash")
     folder = pathlib.Path(service.backups.folder)
     folder.write_text("")
     evening(service, clock, 3, Clock())
