@@ -12953,7 +12953,10 @@ WORDS = {
         "one": "{name} was cancelled.",
         "other": "{name} were cancelled.",
     },
-    "startsAgain": "{name} waits again, and will start from the beginning.",
+    "startsAgain": {
+        "one": "{name} waits again, and will start from the beginning.",
+        "other": "{name} wait again, and will start from the beginning.",
+    },
     "cancelAll": "Cancel all waiting",
     "states": {"completed": "Sent", "failed": "Failed", "cancelled": "Cancelled"},
     "countedStates": {
@@ -15872,6 +15875,7 @@ function deviceOf(id) {
  * waits for, "off", or the state of the device. */
 function statusOfDevice(/** @type {Device} */ device) {
   const {state: kind, target, paused_by: by, last_call: last} = device;
+  const isConsole = device.by_server; // else it may be a card
   const [when, words] = [WORDS.whenBack, WORDS.deviceStates];
   const name = deviceName(device);
   const waitsForIt = item => isOpen(item) && placeOf(item) === device.id;
@@ -15883,7 +15887,7 @@ function statusOfDevice(/** @type {Device} */ device) {
   }
   if (kind === "idle" && target !== "" && !isTargetReady(target))
     return (state.items || NOTHING).some(waitsForIt)
-      ? of("missed", WORDS.noAnswer, "bad", when.silent(name))
+      ? of("missed", isConsole ? WORDS.noAnswer : words.off, "bad", when.silent(name))
       : of("off", words.off, "quiet", when.silent(name));
   if (kind === "new") return of(kind, words.new, "warn", when.new(name));
   if (kind !== "away") return of(kind, words[kind], "");
@@ -17969,7 +17973,7 @@ function speedOf(device) {
  * @param {any} facts of it */
 function renderDeviceHead(device, facts) {
   return [
-    h.span("device-icon", glyph(device.address ? "device" : "card")),
+    h.span("device-icon", glyph(device.by_server ? "device" : "card")),
     h.div(
       "device-text",
       h[state.view === "settings" ? "h3" : "h2"](null, deviceName(device)),
@@ -17984,10 +17988,11 @@ function renderDeviceState(/** @type {Device} */ device) {
   return kind !== "missed" && h.span(`mark ${tone}`, text);
 }
 
-/** What a device is: where its console is, or a card in a computer. */
-function addressText(/** @type {Device} */ {address}) {
+/** What a device is: a console, for an admin with its address, or a card. */
+function addressText(/** @type {Device} */ {address, by_server: isConsole}) {
   const host = address?.replace(/^\w+:\/\/|\/.*$/g, "");
-  return host ? WORDS.consoleAt(host) : WORDS.targets.folder.name;
+  const {name} = WORDS.targets[isConsole ? "console" : "folder"];
+  return host ? WORDS.consoleAt(host) : name;
 }
 
 /** The devices for which nothing waits, in a line; each opens its card. */
@@ -18093,8 +18098,8 @@ async function endItems(path, body, /** @type {QueueItem[]} */ items) {
     await changeQueue("undo", {undo: action});
     const lost = item =>
       !item.bytes && items.some(({id, bytes}) => bytes && id === item.id);
-    const again = openItems().find(lost);
-    if (again) toast(WORDS.startsAgain(withoutEnding(again.name)));
+    const again = namesOf(openItems().filter(lost));
+    tell({kind: "again", names: again, say: WORDS.startsAgain});
   };
   const names = namesOf(items);
   if (path !== "clear")
@@ -18401,7 +18406,8 @@ function rowFacts(/** @type {QueueRow} */ row) {
     sender,
     open.some(item => item.status === "offered") && WORDS.offered,
     open.some(item => item.freed_from) && WORDS.waitsForChoice,
-    open.some(item => item.state !== "here") && WORDS.waitsForDisk,
+    open.some(item => item.state === "offline") && WORDS.waitsForDisk,
+    open.some(item => item.state === "gone") && WORDS.goneText,
   ];
 }
 
@@ -18425,20 +18431,31 @@ function renderFolderDeeds(/** @type {QueueItem[]} */ ended, name) {
   );
 }
 
+/** Whether a later item has the same entry for the same place. */
+function wasSentAnew(/** @type {QueueItem} */ item) {
+  return (state.items || NOTHING).some(
+    each =>
+      each.entry === item.entry &&
+      keyOfRow(each) === keyOfRow(item) &&
+      each.created_at > item.created_at,
+  );
+}
+
 /** At most one button, and a menu of what else can be done with a row. */
 function renderRowButtons(/** @type {QueueRow} */ row) {
   const {key, name} = row;
   const items = row.items.filter(mayChange);
   const open = items.filter(isOpen);
-  const ended = items.filter(item => !isOpen(item) && item.status !== "completed");
+  const over = items.filter(item => !isOpen(item) && item.status !== "completed");
+  const ended = over.filter(item => !wasSentAnew(item));
   const other = ended.find(item => IN_THE_WAY.includes(item.reason || ""));
   const replace = () => changeQueue(`${other?.id}/replace`);
   const replaceIt = askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace);
   const retry = () => changeItems(ended, "retry");
   const ids = open.map(({id}) => id).join();
   const cancel = () => endItems(`${ids}/cancel`, {}, open);
-  const cleared = {items: ended.map(({id}) => id), before: "0"};
-  const clear = () => endItems("clear", cleared, ended);
+  const cleared = {items: over.map(({id}) => id), before: "0"};
+  const clear = () => endItems("clear", cleared, over);
   const deeds = [
     ...(isSending(row) ? [] : renderMoves(row, items)),
     open.length > 0 && ended.length > 0 && rowButton(WORDS.tryAgain, name, retry),

@@ -584,6 +584,27 @@ def test_a_shared_device_and_what_others_send_to_it_are_shown_but_not_changed(
     assert ben.locator(".item button, .item select").count() == 0
 
 
+def test_a_console_of_another_account_is_no_card(
+    ben: Any, store: catalogd.Store
+) -> None:
+    den = store.devices.add(1, {"name": "Den", "target": "ftp://10.0.0.7:5000/"})
+    store.devices.change(den, {"shared": True})
+    ben.goto("#settings/devices")
+    see(ben, "Den (anna)")
+    see(ben, "A console")
+    icon = ben.locator(".device-icon path").get_attribute("d")
+    assert icon == ben.evaluate("GLYPHS.device")
+
+
+def test_a_card_that_is_not_in_is_no_console_that_does_not_answer(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Card", target="There is no folder /card.")
+    store.queue.send(1, add(store, "Paper Harbor"), device)
+    anna.goto("")
+    see(anna.locator(".to-device"), "Off")
+
+
 def test_each_step_of_adding_a_device_begins_with_the_focus_in_its_first_field(
     anna: Any,
 ) -> None:

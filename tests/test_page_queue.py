@@ -11,6 +11,7 @@ from browser import (
     PHONE,
     add,
     add_device,
+    add_files,
     button,
     deed,
     focused,
@@ -546,6 +547,52 @@ def test_what_is_sent_goes_on_after_an_undo_or_starts_again_if_nothing_is_left(
         see(anna, text)
         assert queued(store) == ["Paper Harbor"]
         report(store, item, 40)
+
+
+def test_an_undo_tells_of_all_titles_that_start_again(
+    anna: Any, store: catalogd.Store
+) -> None:
+    items = [sending(store, name) for name in ("First", "Second")]
+    anna.goto("#queue")
+    for name in ("First", "Second"):
+        button(anna, f"Cancel {name}").click()
+    see(anna, "2 titles were cancelled.")
+    for item in items:
+        store.clients.report(1, item, {"release": True})
+    button(anna, "Undo").click()
+    see(anna, "2 titles wait again, and will start from the beginning.")
+
+
+def test_what_was_cancelled_is_not_tried_again_once_it_was_sent_anew(
+    anna: Any, store: catalogd.Store, clock: Clock
+) -> None:
+    ids = {name: add(store, name) for name in ("First", "Second")}
+    for entry in ids.values():
+        store.queue.send(1, entry)
+    store.queue.cancel_waiting(1)
+    anna.goto("#queue")
+    button(anna, "Try again First").wait_for()
+    clock.now += 60
+    store.queue.send(1, ids["First"])
+    see(anna, "1 waiting")
+    assert anna.get_by_text("Cancelled", exact=True).count() == 2
+    assert button(anna, "Try again").count() == 1
+    button(anna, "Try again Second").wait_for()
+
+
+def test_an_item_says_whether_its_disk_is_away_or_its_file_is_gone(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add_files(store, ["First", "Second"])
+    first, second = store.entries.files()
+    for file in (first, second):
+        store.queue.send(1, file.id)
+    store.entries.apply(catalogd.Changes(gone=[first], offline=[second]))
+    anna.goto("#queue")
+    rows = anna.locator(".item")
+    see(rows.filter(has_text="First"), "Its files were moved away or deleted.")
+    see(rows.filter(has_text="Second"), "Waiting for its disk")
+    assert anna.get_by_text("Waiting for its disk").count() == 1
 
 
 def test_what_was_changed_in_another_tab_is_not_undone(
