@@ -37,6 +37,12 @@ def large() -> bytes:
     return os.urandom(1024 * 1024) * (LARGE // 1024 // 1024)
 
 
+@pytest.fixture
+def path(games: Games, large: bytes) -> str:
+    """The address of a file, whose content is large."""
+    return games.add("a.nsp", large)
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left(games: Games, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """After a test: no file or connection of it is open, no download runs, and no
@@ -161,9 +167,8 @@ def assert_polls_are_answered(games: Games, count: int = 20) -> None:
 
 @pytest.mark.parametrize("size", [LARGE // 2, 0])
 def test_a_file_that_shrinks_cuts_the_download_off(
-    games: Games, large: bytes, caplog: pytest.LogCaptureFixture, size: int
+    games: Games, large: bytes, caplog: pytest.LogCaptureFixture, size: int, path: str
 ) -> None:
-    path = games.add("a.nsp", large)
     with stalled(games, path) as download:
         os.truncate(games.library.folder / "a.nsp", size)
         body = download.rest()
@@ -342,9 +347,9 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Python waits")
 @pytest.mark.parametrize("settings", [{"timeout": 2}], indirect=True)
 def test_the_kernel_waits_as_long_as_a_client_may_take_nothing(
     games: Games,
-    large: bytes,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    path: str,
 ) -> None:
     """It is the time since the last byte, however many calls wait meanwhile."""
     sendfile, taken = os.sendfile, []
@@ -355,7 +360,6 @@ def test_the_kernel_waits_as_long_as_a_client_may_take_nothing(
         return taken[-1]
 
     monkeypatch.setattr(os, "sendfile", noted)
-    path = games.add("a.nsp", large)
     with stalled(games, path):
         wait_for(lambda: not downloads())
     waits = [*itertools.takewhile(lambda sent: not sent, reversed(taken))]
@@ -367,7 +371,7 @@ def test_the_kernel_waits_as_long_as_a_client_may_take_nothing(
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"timeout": 2}], indirect=True)
 def test_a_client_that_reads_10_kb_a_second_is_kept(
-    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+    games: Games, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     def connect() -> socket.socket:
         client = socket.socket()
@@ -376,7 +380,6 @@ def test_a_client_that_reads_10_kb_a_second_is_kept(
         client.connect((games.host, games.port))
         return client
 
-    path = games.add("a.nsp", large)
     monkeypatch.setattr(games, "connect", connect)
     with stalled(games, path) as download:
         for _ in range(60):
@@ -462,9 +465,8 @@ def test_a_client_that_reads_slowly_is_kept(games: Games, large: bytes) -> None:
 
 @pytest.mark.parametrize("end", [Download.reset, Download.__exit__])
 def test_a_client_that_goes_in_mid_body_is_forgotten(
-    games: Games, large: bytes, end: Callable[..., None]
+    games: Games, end: Callable[..., None], path: str
 ) -> None:
-    path = games.add("a.nsp", large)
     before = open_sockets()
     for _ in range(5):
         end(stalled(games, path))
@@ -474,9 +476,8 @@ def test_a_client_that_goes_in_mid_body_is_forgotten(
 
 
 def test_a_client_that_only_says_it_will_send_no_more_gets_its_file(
-    games: Games, large: bytes
+    games: Games, large: bytes, path: str
 ) -> None:
-    path = games.add("a.nsp", large)
     with stalled(games, path, "Connection: close") as download:
         download.socket.shutdown(socket.SHUT_WR)
         assert download.rest() == large
@@ -492,9 +493,8 @@ def test_garbage_in_mid_body_is_answered_after_it(games: Games, large: bytes) ->
 
 
 def test_a_request_behind_a_large_file_holds_no_worker(
-    games: Games, settings: catalogd.Settings, large: bytes
+    games: Games, settings: catalogd.Settings, large: bytes, path: str
 ) -> None:
-    path = games.add("a.nsp", large)
     behind = games.request("/healthz") + games.request(path, "Connection: close")
     with contextlib.ExitStack() as stack:
         downloads = [
@@ -537,19 +537,17 @@ def test_a_client_that_polls_and_does_not_read_holds_up_nobody(
 
 @pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
 def test_a_client_that_pipelines_and_stops_reading_is_let_go(
-    games: Games, large: bytes
+    games: Games, path: str
 ) -> None:
-    path = games.add("a.nsp", large)
     before = open_sockets()
     with stalled(games, path, more=games.request(path) * 3):
         wait_for(lambda: open_sockets() == before + 1)
 
 
 def test_a_body_that_is_expected_behind_a_file_is_asked_for_after_it(
-    games: Games, large: bytes
+    games: Games, large: bytes, path: str
 ) -> None:
     """100 Continue may not come in the middle of the file."""
-    path = games.add("a.nsp", large)
     post = games.request("/api/send-to-switch", "Content-Type: application/json")
     post = post.replace(b"GET", b"POST").removesuffix(b"\r\n")
     post += b"Content-Length: 2\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n"
@@ -562,9 +560,8 @@ def test_a_body_that_is_expected_behind_a_file_is_asked_for_after_it(
 
 
 def test_headers_that_the_client_did_not_take_come_first(
-    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    path = games.add("a.nsp", large)
     send, calls = catalogd.Channel.send, iter(range(10**6))
 
     def fail_at_first(channel: Any, data: bytes, do_close: bool = True) -> int:
@@ -576,11 +573,10 @@ def test_headers_that_the_client_did_not_take_come_first(
 
 
 def test_many_downloads_that_stand_still_hold_up_nobody(
-    games: Games, large: bytes
+    games: Games, path: str
 ) -> None:
     if catalogd.connection_limit(225) < 225:  # two ends and a file each
         skip("needs a higher limit of open files ('ulimit -Hn')")
-    path = games.add("a.nsp", large)
     with contextlib.ExitStack() as stack:
         for _ in range(150):
             stack.enter_context(Download(games, path))

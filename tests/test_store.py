@@ -42,6 +42,12 @@ def entry(store: catalogd.Store) -> str:
     return add_link(store, "Celeste")
 
 
+@pytest.fixture
+def item(store: catalogd.Store, anna: int, entry: str) -> str:
+    """The id of an item of anna's queue, of the entry."""
+    return send(store, anna, entry)
+
+
 def add_link(store: catalogd.Store, name: str) -> str:
     facts = {"name": name, "description": "", "version": ""}
     return store.entries.add_link(f"http://host/{name}", 7, "nsp", facts, "anna")
@@ -626,9 +632,8 @@ def test_a_report_without_a_change_of_status_writes_nothing(
 
 
 def test_an_item_tells_of_its_entry_and_its_progress(
-    store: catalogd.Store, anna: int, entry: str
+    store: catalogd.Store, anna: int, entry: str, item: str
 ) -> None:
-    item = send(store, anna, entry)
     report = {
         "status": "failed",
         "progress_percent": 12.5,
@@ -749,9 +754,8 @@ def test_what_happens_to_an_item_is_in_one_table() -> None:
 
 
 def test_the_speed_is_that_between_two_reports(
-    store: catalogd.Store, anna: int, entry: str, clock: Clock
+    store: catalogd.Store, anna: int, clock: Clock, item: str
 ) -> None:
-    item = send(store, anna, entry)
     speeds = []
     for seconds, done in [
         (0, 1000),  # where a resumed transfer begins
@@ -770,9 +774,8 @@ def test_the_speed_is_that_between_two_reports(
 
 
 def test_an_error_stays_while_an_item_has_failed_and_no_longer(
-    store: catalogd.Store, anna: int, entry: str
+    store: catalogd.Store, anna: int, item: str
 ) -> None:
-    item = send(store, anna, entry)
     errors = []
     for report in (
         {"status": "processing", "error_message": "ignored"},
@@ -829,9 +832,8 @@ def test_what_is_asked_often_costs_the_same_in_a_large_library(
 
 
 def test_an_item_that_nobody_reports_on_is_pending_in_its_place_until_its_client_does(
-    store: catalogd.Store, anna: int, entry: str, clock: Clock
+    store: catalogd.Store, anna: int, clock: Clock, item: str
 ) -> None:
-    item = send(store, anna, entry)
     store.queue.send(anna, add_link(store, "Next"))
     store.clients.report(anna, item, {"status": "processing"})
     clock.now += 300
@@ -844,10 +846,9 @@ def test_an_item_that_nobody_reports_on_is_pending_in_its_place_until_its_client
 
 
 def test_an_offered_item_is_its_client_s_until_nobody_reports_on_it(
-    store: catalogd.Store, anna: int, entry: str, clock: Clock
+    store: catalogd.Store, anna: int, clock: Clock, item: str
 ) -> None:
     one, two = keys(store, anna)
-    item = send(store, anna, entry)
     offered = {"offered": True, "client": "switch", "key": one}
     assert store.clients.report(anna, item, offered) == "offered"
     with pytest.raises(catalogd.Conflict, match="Another client"):
@@ -870,10 +871,9 @@ def keys(store: catalogd.Store, account: int) -> tuple[str, str]:
 
 
 def test_the_first_key_that_reports_on_an_item_owns_it_until_it_ends(
-    store: catalogd.Store, anna: int, entry: str
+    store: catalogd.Store, anna: int, item: str
 ) -> None:
     one, two = keys(store, anna)
-    item = send(store, anna, entry)
     store.clients.report(anna, item, {"status": "processing", "key": one})
     before = store.queue.items(anna)
     reports = [{"status": name} for name in catalogd.STATUSES]
@@ -889,10 +889,9 @@ def test_the_first_key_that_reports_on_an_item_owns_it_until_it_ends(
 
 
 def test_an_item_that_was_lost_in_a_crash_is_shown_to_its_own_key_alone(
-    store: catalogd.Store, anna: int, entry: str
+    store: catalogd.Store, anna: int, item: str
 ) -> None:
     one, two = keys(store, anna)
-    item = send(store, anna, entry)
     claim = {"status": "processing", "client": "switch", "key": one}
     store.clients.report(anna, item, claim)
     assert names(store.clients.pending(anna, "switch", one)) == ["Celeste"]
@@ -901,10 +900,9 @@ def test_an_item_that_was_lost_in_a_crash_is_shown_to_its_own_key_alone(
 
 
 def test_a_revoked_key_frees_its_item_at_once(
-    store: catalogd.Store, anna: int, entry: str
+    store: catalogd.Store, anna: int, item: str
 ) -> None:
     one, two = keys(store, anna)
-    item = send(store, anna, entry)
     done = send(store, anna, add_link(store, "Done"))
     report = {"status": "processing", "progress_percent": 5, "key": one}
     store.clients.report(anna, item, report)
@@ -921,10 +919,9 @@ def test_a_revoked_key_frees_its_item_at_once(
 
 
 def test_a_report_of_a_key_that_was_revoked_just_now_changes_nothing(
-    store: catalogd.Store, anna: int, entry: str
+    store: catalogd.Store, anna: int, item: str
 ) -> None:
     one, _ = keys(store, anna)
-    item = send(store, anna, entry)
     store.accounts.revoke_key(one)
     with pytest.raises(catalogd.NotFound, match="was removed just now"):
         store.clients.report(anna, item, {"status": "processing", "key": one})
@@ -1063,10 +1060,9 @@ def test_all_failed_items_are_retried_whose_entries_are_not_queued_again(
 @pytest.mark.parametrize("is_device", [True, False])
 @pytest.mark.parametrize("way", ["one", "all"])
 def test_what_any_device_may_send_is_retried_on_the_one_that_failed(
-    store: catalogd.Store, anna: int, entry: str, way: str, is_device: bool
+    store: catalogd.Store, anna: int, way: str, is_device: bool, item: str
 ) -> None:
     key = store.accounts.add_key(anna, "Attic", b"digest", is_device=is_device)
-    item = send(store, anna, entry)
     store.clients.report(anna, item, {"status": "failed", "key": key})
     if way == "one":
         store.queue.retry(anna, item)
@@ -1192,9 +1188,8 @@ def test_a_client_that_has_not_stopped_yet_goes_on_after_an_undo(
 
 @pytest.mark.parametrize("is_soon", [True, False])
 def test_a_client_that_has_stopped_tells_what_is_left_on_its_target(
-    store: catalogd.Store, anna: int, entry: str, is_soon: bool
+    store: catalogd.Store, anna: int, is_soon: bool, item: str
 ) -> None:
-    item = send(store, anna, entry)
     store.clients.report(anna, item, {"bytes_transferred": 9})
     cancelled = store.queue.cancel(anna, item)
     left = {"release": True, "bytes_transferred": 8, "progress_percent": 80}
@@ -1436,10 +1431,9 @@ def test_a_copy_that_was_sent_keeps_its_own_entry(
 
 
 def test_an_item_runs_on_over_a_restart_until_its_client_is_silent(
-    store: catalogd.Store, anna: int, entry: str, clock: Clock
+    store: catalogd.Store, anna: int, clock: Clock, item: str
 ) -> None:
     one, two = keys(store, anna)
-    item = send(store, anna, entry)
     store.clients.report(anna, item, {"status": "processing", "key": one})
     store.addresses.offer(anna, {item: "token"}, {"key": one})
     clock.now += 3600
@@ -1828,9 +1822,8 @@ def test_nothing_that_is_read_waits_for_a_writer(
 
 
 def test_figures_do_not_wait_for_a_writer_and_are_refused_beside_it_as_always(
-    store: catalogd.Store, anna: int, entry: str, another: Any
+    store: catalogd.Store, anna: int, another: Any, item: str
 ) -> None:
-    item = send(store, anna, entry)
     store.clients.report(anna, item, {"status": "processing", "client": "one"})
     done = make(store, anna, add_link(store, "B"), "completed")
     gone = make(store, anna, add_link(store, "C"), "cancelled")

@@ -88,6 +88,15 @@ def interrupt(sender: send_to_switch.Sender, count: int) -> None:
         sender.send_next()
 
 
+def put_back(
+    home: Home, item: str, sender: send_to_switch.Sender, why: str | None = None
+) -> None:
+    """Send an item, which is pending again, since its target is away."""
+    with pytest.raises(send_to_switch.TargetOffline, match=why):
+        sender.send_next()
+    assert home.item(item)["status"] == "pending"
+
+
 def files(folder: pathlib.Path) -> list[str]:
     return sorted(
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
@@ -675,9 +684,7 @@ def test_a_file_that_was_sent_before_a_crash_is_not_sent_again(
 
 
 def test_a_missing_folder_is_offline(home: Home, card: pathlib.Path, game: str) -> None:
-    with pytest.raises(send_to_switch.TargetOffline, match="Is the card in"):
-        home.sender(f"folder:{card}/nowhere").send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(home, game, home.sender(f"folder:{card}/nowhere"), "Is the card in")
 
 
 @pytest.fixture
@@ -698,9 +705,7 @@ def test_nothing_is_written_where_the_card_is_not_in(
     mounts.remove(str(card))
     item = home.queue("b.nsp", GAME)
     again = home.sender(f"folder:{card}/games", state=state)
-    with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
-        again.send_next()
-    assert home.item(item)["status"] == "pending"
+    put_back(home, item, again, "The card is not in")
     assert files(card) == ["games/a.nsp"]
     mounts.add(str(card))
     again.send_next()
@@ -712,9 +717,7 @@ def test_a_card_that_is_not_in_any_more_gets_no_final_name(
 ) -> None:
     item = home.queue("a.nsp", GAME)
     monkeypatch.setattr(os, "fsync", lambda number: mounts.discard(str(card)))
-    with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
-        home.sender(f"folder:{card}/games").send_next()
-    assert home.item(item)["status"] == "pending"
+    put_back(home, item, home.sender(f"folder:{card}/games"), "The card is not in")
     assert files(card) == ["games/a.nsp.part"]
 
 
@@ -731,9 +734,7 @@ def test_a_card_that_is_pulled_out_leaves_nothing_below_its_mount_point(
     monkeypatch.setattr(
         send_to_switch.Folder, "write", lambda *given: next(writes)(*given)
     )
-    with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
-        sender.send_next()
-    assert home.item(item)["status"] == "pending"
+    put_back(home, item, sender, "The card is not in")
     assert files(card) == []
 
 
@@ -836,9 +837,7 @@ def test_an_item_is_put_back_when_the_server_can_be_reached_again(
 
     monkeypatch.setattr(send_to_switch.Server, "report", report)
     monkeypatch.setattr(os, "fsync", pull_out)
-    with pytest.raises(send_to_switch.TargetOffline):
-        home.sender(f"folder:{card}").send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(home, game, home.sender(f"folder:{card}"))
 
 
 @pytest.mark.root
@@ -955,9 +954,7 @@ def test_a_card_that_is_pulled_out_puts_the_item_back(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, game: str
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda number: card.rename(f"{card}.out"))
-    with pytest.raises(send_to_switch.TargetOffline, match="Is the card in?"):
-        home.sender(f"folder:{card}").send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(home, game, home.sender(f"folder:{card}"), "Is the card in?")
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -1090,9 +1087,7 @@ def test_homebrew_goes_to_the_switch_folder(
 def test_a_console_that_is_off_is_offline(home: Home, console: FTPConsole) -> None:
     item = home.queue("game.nsp", GAME)
     console.close()
-    with pytest.raises(send_to_switch.TargetOffline, match="Nothing listens at port"):
-        home.sender(console.url()).send_next()
-    assert home.item(item)["status"] == "pending"
+    put_back(home, item, home.sender(console.url()), "Nothing listens at port")
 
 
 def test_a_console_that_accepts_and_says_nothing_is_soon_offline(
@@ -1193,9 +1188,7 @@ def test_a_connection_that_drops_at_its_start_is_a_console_that_is_offline(
 ) -> None:
     console.drops = {stage: 1}
     sender = home.sender(console.url())
-    with pytest.raises(send_to_switch.TargetOffline):
-        sender.send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(home, game, sender)
     sender.send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
@@ -1258,9 +1251,7 @@ def test_an_install_menu_that_is_closed_puts_the_item_back(
     (console.folder / "install:").mkdir()
     console.menu.is_open = False
     sender = home.sender(console.url(""))
-    with pytest.raises(send_to_switch.TargetOffline, match="Is its FTP install open"):
-        sender.send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(home, game, sender, "Is its FTP install open")
 
 
 @pytest.mark.parametrize(("name", "folder"), [("game.nsp", "/"), ("app.nro", "")])
@@ -1940,9 +1931,9 @@ def test_a_console_that_fetches_nothing_fails_no_item_however_often(
     state = home.state()
     for _ in range(6):
         console = installer(lambda console, address: None)
-        with pytest.raises(send_to_switch.TargetOffline, match="has fetched nothing"):
-            home.sender(console.url, state=state).send_next()
-    assert home.item(game)["status"] == "pending"
+        put_back(
+            home, game, home.sender(console.url, state=state), "has fetched nothing"
+        )
 
 
 def test_a_console_where_nobody_chooses_gets_the_item_again_later(
@@ -2096,9 +2087,7 @@ def test_an_installer_that_closes_the_connection_at_once_puts_the_item_back(
 ) -> None:
     console = installer(lambda console, address: None)
     console.says_goodbye = False
-    with pytest.raises(send_to_switch.TargetOffline):
-        home.sender(console.url).send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(home, game, home.sender(console.url))
 
 
 def test_an_installer_with_methods_of_its_own_is_served(
@@ -2116,9 +2105,12 @@ def test_an_installer_with_methods_of_its_own_is_served(
 
 
 def test_an_installer_that_does_not_listen_is_offline(home: Home, game: str) -> None:
-    with pytest.raises(send_to_switch.TargetOffline, match="Open its LAN install"):
-        home.sender(f"lan://127.0.0.1:{free_port()}").send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(
+        home,
+        game,
+        home.sender(f"lan://127.0.0.1:{free_port()}"),
+        "Open its LAN install",
+    )
 
 
 def test_an_installer_that_fetches_nothing_more_fails_the_item(
@@ -2156,9 +2148,7 @@ def test_an_installer_that_ends_before_it_has_the_address_puts_the_item_back(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         line = socket.create_connection(listener.getsockname())
     sender.target._sock = line  # type: ignore[attr-defined]
-    with pytest.raises(send_to_switch.TargetOffline, match="closed the connection"):
-        sender.send_next()
-    assert home.item(game)["status"] == "pending"
+    put_back(home, game, sender, "closed the connection")
 
 
 def test_a_link_fails_since_an_installer_cannot_fetch_it(
