@@ -219,25 +219,13 @@ def test_without_a_package_one_line_tells_what_helps(
     assert "\n" not in str(end.value)
 
 
+PIP = f"{sys.executable} -m pip install bottle waitress platformdirs"
+APT = "apt install python3-bottle python3-waitress python3-platformdirs"
+
+
 @pytest.mark.parametrize(
     ("prefix", "is_debian", "advice"),
-    [
-        (
-            "/home/a/venv",
-            True,
-            f"{sys.executable} -m pip install bottle waitress platformdirs",
-        ),
-        (
-            "/usr",
-            False,
-            f"{sys.executable} -m pip install bottle waitress platformdirs",
-        ),
-        (
-            "/usr",
-            True,
-            "apt install python3-bottle python3-waitress python3-platformdirs",
-        ),
-    ],
+    [("/home/a/venv", True, PIP), ("/usr", False, PIP), ("/usr", True, APT)],
 )
 def test_what_installs_a_package_fits_the_system(
     monkeypatch: pytest.MonkeyPatch, prefix: str, is_debian: bool, advice: str
@@ -725,8 +713,9 @@ def test_the_database_is_copied(anna: str, run: Run, tmp_path: pathlib.Path) -> 
 def test_a_backup_that_cannot_be_written_is_one_line(
     anna: str, refused: Run, tmp_path: pathlib.Path
 ) -> None:
-    message = f"{tmp_path}: cannot be written: Is a directory."
-    assert refused("backup", str(tmp_path)) == message
+    for path, why in (("no/copy", "No such file or directory"), ("", "Is a directory")):
+        to = str(tmp_path / path)
+        assert refused("backup", to) == f"{to}: cannot be written: {why}."
 
 
 def test_a_printed_backup_is_one_that_restore_takes(
@@ -1952,11 +1941,8 @@ def test_a_service_file_that_cannot_be_read_is_told(
 
 def http(body: bytes, status: str = "200 OK", length: int | None = None) -> bytes:
     size = len(body) if length is None else length
-    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (
-        status.encode(),
-        size,
-        body,
-    )
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n\r\n"
+    return head.encode() + body
 
 
 @pytest.mark.parametrize(

@@ -2495,14 +2495,6 @@ def test_a_backup_does_not_replace_the_database_itself(
     assert os.stat(store.database.path).st_ino == before
 
 
-def test_a_backup_to_nowhere_is_a_problem(
-    store: catalogd.Store, tmp_path: pathlib.Path
-) -> None:
-    for path, reason in (("no/copy", "No such file"), ("", "Is a directory")):
-        with pytest.raises(catalogd.Problem, match=f"cannot be written: {reason}"):
-            catalogd.copy_database(store.database.path, str(tmp_path / path))
-
-
 def test_a_backup_that_fails_leaves_no_file(
     store: catalogd.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
