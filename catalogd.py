@@ -12707,7 +12707,8 @@ WORDS = {
     "wasAdded": "Added as {name}",
     "wasThere": "Already there as {name}",
     "noInbox": "To add games from this page, name a folder for them in {file}, such as"
-    " “inbox = /srv/games/Inbox” below [library], and restart catalogd.",
+    " “inbox = /srv/games/Inbox” below [library], restart catalogd, and reload this"
+    " page.",
     "firstSteps": {
         "files": "Find your games",
         "device": "Add a device",

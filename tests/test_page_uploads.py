@@ -492,3 +492,4 @@ def test_an_admin_is_told_how_to_name_an_inbox(
     service.scanner.disks.inbox.path = ""
     anna.goto("#settings/library")
     see(anna, "To add games from this page, name a folder")
+    see(anna, "restart catalogd, and reload this page.")
