@@ -34,6 +34,7 @@ from conftest import (
 )
 
 ROOT, DISK, UNREADABLE = "/games", "uuid:disk", "unreadable"
+GONE = {"state": "gone", "gone_at": "2026-01-01T00:00:00"}
 
 
 def file(path: str, content: str = "", **facts: Any) -> FoundFile:
@@ -108,71 +109,67 @@ def test_a_first_scan_adds_all_files_before_it_reads_them() -> None:
     ]
 
 
+# What happened, the known entries, the files with the content that is read in each, ""
+# where none is to be read, and what becomes of the entries.
 MOVES: list[
-    tuple[str, list[KnownFile], list[FoundFile], dict[str, str | None], dict[str, str]]
-]
-MOVES = [
+    tuple[str, list[KnownFile], dict[FoundFile, str | None], dict[str, str]]
+] = [
     (
         "renamed",
         [known("1", A, "one")],
-        [file("/games/new.nsp", inode=A.inode)],
-        {"/games/new.nsp": "one"},
+        {file("/games/new.nsp", inode=A.inode): "one"},
         {"1": "/games/new.nsp"},
     ),
     (
         "moved to another folder of a drive that numbers inodes anew",
         [known("1", A, "one")],
-        [file("/games/deep/a.nsp", size=A.size)],
-        {"/games/deep/a.nsp": "one"},
+        {file("/games/deep/a.nsp", size=A.size): "one"},
         {"1": "/games/deep/a.nsp"},
     ),
     (
         "rewritten in place",
         [known("1", A, "one")],
-        [A._replace(size=99, mtime=LONG_AGO + 5)],
-        {A.path: "two"},
+        {A._replace(size=99, mtime=LONG_AGO + 5): "two"},
         {"1": A.path},
     ),
     (
         "touched",
         [known("1", A, "one")],
-        [A._replace(mtime=LONG_AGO + 5)],
-        {A.path: "one"},
+        {A._replace(mtime=LONG_AGO + 5): "one"},
         {"1": A.path},
     ),
     (
         "two that changed places, of the same size and time",
         [known("1", A, "one"), known("2", B, "two")],
-        [A._replace(inode=B.inode), B._replace(inode=A.inode)],
-        {A.path: "two", B.path: "one"},
+        {A._replace(inode=B.inode): "two", B._replace(inode=A.inode): "one"},
         {"1": B.path, "2": A.path},
     ),
     (
         "three in a circle, with a new one in the place of the first",
         [known("1", A, "one"), known("2", B, "two")],
-        [B._replace(inode=A.inode), C._replace(inode=B.inode), A._replace(inode=1)],
-        {B.path: "one", C.path: "two", A.path: "three"},
+        {
+            B._replace(inode=A.inode): "one",
+            C._replace(inode=B.inode): "two",
+            A._replace(inode=1): "three",
+        },
         {"1": B.path, "2": C.path, A.path: "new"},
     ),
     (
         "changed in its place, though there is a copy of what it was",
         [known("1", A, "one", is_touched=1), known("2", C, "one")],
-        [A._replace(size=99), B, C],
-        {A.path: "two", B.path: "one"},
+        {A._replace(size=99): "two", B: "one", C: ""},
         {"1": A.path, B.path: "new"},
     ),
     (
         "renamed, with a new file in its place and a copy",
         [known("1", A, "one")],
-        [A._replace(inode=1), B, C._replace(inode=A.inode)],
-        {A.path: "two", B.path: "one", C.path: "one"},
+        {A._replace(inode=1): "two", B: "one", C._replace(inode=A.inode): "one"},
         {"1": C.path, A.path: "new", B.path: "new"},
     ),
     (
         "changed in its place to what was there before another one that is gone",
         [known("1", A, "one", state="gone"), known("2", A, "two", is_touched=1)],
-        [A._replace(size=99)],
-        {A.path: "one"},
+        {A._replace(size=99): "one"},
         {"2": A.path},
     ),
     (
@@ -181,141 +178,125 @@ MOVES = [
             known("1", A._replace(volume="uuid:other"), "one"),
             known("2", B._replace(volume="mount:p"), "one", state="offline"),
         ],
-        [C._replace(inode=B.inode, volume="mount:q")],
-        {C.path: "one"},
+        {C._replace(inode=B.inode, volume="mount:q"): "one"},
         {"2": C.path, "1": "offline"},
     ),
     (
         "one moved over another",
         [known("1", A, "one"), known("2", B, "two")],
-        [B._replace(inode=A.inode, size=A.size + 1)],
-        {B.path: "one"},
+        {B._replace(inode=A.inode, size=A.size + 1): "one"},
         {"1": B.path, "2": "gone"},
     ),
     (
         "a new file under a removed one's inode number",
         [known("1", A, "one"), known("2", B, "two")],
-        [B, file("/games/new.nsp", inode=A.inode, size=A.size)],
-        {"/games/new.nsp": "three"},
+        {B: "", file("/games/new.nsp", inode=A.inode, size=A.size): "three"},
         {"1": "gone", "/games/new.nsp": "new"},
     ),
     (
         "another file of the same size and time under the same path",
         [known("1", A, "one"), known("2", B, "two")],
-        [A._replace(inode=71), B],
-        {A.path: "three"},
+        {A._replace(inode=71): "three", B: ""},
         {"1": A.path},
     ),
     (
         "a second file of the same content is a second entry",
         [known("1", A, "one")],
-        [A, C],
-        {C.path: "one"},
+        {A: "", C: "one"},
         {C.path: "new"},
     ),
     (
         "two of the same content, both moved, keep their names",
         [known("1", A, "one"), known("2", B, "one")],
-        [file("/games/x/a.nsp"), file("/games/x/b.nsp")],
-        {"/games/x/a.nsp": "one", "/games/x/b.nsp": "one"},
+        {file("/games/x/a.nsp"): "one", file("/games/x/b.nsp"): "one"},
         {"1": "/games/x/a.nsp", "2": "/games/x/b.nsp"},
     ),
     (
         "one that grows stays what it was",
         [known("1", A, "one")],
-        [A._replace(size=99)],
-        {A.path: None},
+        {A._replace(size=99): None},
         {},
     ),
     (
         "one that cannot be read waits, and its file that moved on is found",
         [known("1", A, "one"), known("2", B, "two")],
-        [A._replace(size=99), B._replace(size=99), C],
-        {A.path: UNREADABLE, B.path: UNREADABLE, C.path: "one"},
+        {A._replace(size=99): UNREADABLE, B._replace(size=99): UNREADABLE, C: "one"},
         {"1": C.path, "2": "offline"},
     ),
     (
         "one that came back after it was gone",
-        [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
-        [C],
-        {C.path: "one"},
+        [known("1", A, "one", **GONE)],
+        {C: "one"},
         {"1": C.path},
     ),
     (
         "one that came back unchanged",
-        [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
-        [A],
-        {A.path: "one"},
+        [known("1", A, "one", **GONE)],
+        {A: "one"},
         {"1": A.path},
     ),
     (
         "what is here goes before what is gone",
-        [
-            known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00"),
-            known("2", A, "two"),
-        ],
-        [A._replace(size=99)],
-        {A.path: "three"},
+        [known("1", A, "one", **GONE), known("2", A, "two")],
+        {A._replace(size=99): "three"},
         {"2": A.path},
     ),
     (
         "what somebody touched goes before what is here, and what is older",
         [
-            known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00"),
+            known("1", A, "one", **GONE),
             known("2", B, "one"),
             known("3", C, "one", state="offline", is_touched=1),
         ],
-        [file("/games/new.nsp")],
-        {"/games/new.nsp": "one"},
+        {file("/games/new.nsp"): "one"},
         {"3": "/games/new.nsp", "2": "gone"},
     ),
     (
         "one that waits does not go along with its path",
-        [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
-        [A],
-        {A.path: "two"},
+        [known("1", A, "one", **GONE)],
+        {A: "two"},
         {A.path: "new"},
     ),
     (
         "a disk that is mounted elsewhere, and a copy in its place",
         [known("1", A, "one", is_touched=1), known("2", B, "two")],
-        [file("/games/x/a.nsp"), A._replace(volume="uuid:other", inode=1)],
-        {"/games/x/a.nsp": "one", A.path: "one"},
+        {
+            file("/games/x/a.nsp"): "one",
+            A._replace(volume="uuid:other", inode=1): "one",
+        },
         {"1": "/games/x/a.nsp", "2": "gone", A.path: "new"},
     ),
     (
         "a copy of another file over it is a change of it",
         [known("1", A, "one"), known("2", B, "two")],
-        [A._replace(size=9), B],
-        {A.path: "two"},
+        {A._replace(size=9): "two", B: ""},
         {"1": A.path},
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("items", "files", "contents", "expected"),
+    ("items", "files", "expected"),
     [row[1:] for row in MOVES],
     ids=[row[0] for row in MOVES],
 )
 def test_an_id_follows_its_file(
     items: list[KnownFile],
-    files: list[FoundFile],
-    contents: dict[str, str | None],
+    files: dict[FoundFile, str | None],
     expected: dict[str, str],
 ) -> None:
 
     def equal(samples: Iterable[str]) -> list[KnownFile]:
         return [item for item in items if item.sample in samples]
 
-    told = compare(items, tree(*files), contents=contents, equal=equal)
-    assert told == expected
+    contents = {found.path: text for found, text in files.items() if text != ""}
+    assert compare(items, tree(*files), contents=contents, equal=equal) == expected
 
 
 def test_where_all_inodes_are_numbered_anew_nothing_is_opened() -> None:
     files = [file(f"/games/{number}.nsp", inode=number) for number in range(20)]
     items = [known(str(number), row) for number, row in enumerate(files)]
-    items.append(known("gone", files[0], state="gone", gone_at="2026-01-01T00:00:00"))
+    items.append(known("gone", files[0], **GONE))
     anew = [row._replace(inode=row.inode + 7) for row in files]
     contents: dict[str, str | None] = dict.fromkeys(row.path for row in files)
     told = compare(items, tree(*anew), contents=contents)
@@ -567,12 +548,12 @@ def part(top: str, *files: FoundFile) -> catalogd.Tree:
 
 
 def test_what_was_gone_from_folders_that_are_not_read_stays_gone() -> None:
-    gone = known("1", A, state="gone", gone_at="2026-01-01T00:00:00")
+    gone = known("1", A, **GONE)
     assert compare([gone], part("/games/deep")) == {}
 
 
 def test_what_was_gone_may_come_back_in_any_folder() -> None:
-    gone = known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")
+    gone = known("1", A, "one", **GONE)
     moved = file("/games/deep/er/a.nsp")
     told = compare([gone], part("/games/deep", moved), contents={moved.path: "one"})
     assert told == {"1": moved.path}
