@@ -639,6 +639,18 @@ def test_what_varies_in_a_targets_sentence_is_checked(
     device.get(f"/api/send-queue?{urllib.parse.urlencode(asked)}", expect=400)
 
 
+def test_what_the_last_address_did_is_not_told_of_a_corrected_one(
+    house: Household,
+) -> None:
+    console = {"name": "Attic", "target": "ftp://127.0.0.1:1"}
+    device = house.store.devices.add(1, console)
+    house.store.accounts.uses.set_target_state(device, "127.0.0.1 does not answer.")
+    house.robin.post(f"/web/devices/{device}", name="Hall")
+    assert house.robin.devices()["Hall"]["target"] == "127.0.0.1 does not answer."
+    house.robin.post(f"/web/devices/{device}", target="ftp://127.0.0.1:2")
+    assert house.robin.devices()["Hall"]["target"] == ""
+
+
 def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None:
     device = house.kim.pair("Kim's")
     assert house.kim.devices()["Kim's"]["state"] == "new"
