@@ -20,7 +20,7 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import PASSWORD, Clock, Library, refuse
+from conftest import PASSWORD, Clock, Library, go_on, refuse
 
 DAY = 86400
 NIGHT = "catalogd-2027-01-15.db"  # of conftest's clock
@@ -153,8 +153,7 @@ def test_copies_of_a_wrong_clock_are_the_oldest(
         *nights,
         "catalogd-2032-07-07.db",
     ]
-    clock.now += DAY
-    uptime.now += DAY
+    go_on(DAY, clock, uptime)
     backups.make()
     assert names(backups) == ["catalogd-2027-01-17.db"]
 
@@ -176,8 +175,7 @@ def evening(
     upkeep = catalogd.Upkeep(service.scanner, service.backups)
     for _ in range(minutes):
         upkeep()
-        clock.now += 60
-        uptime.now += 60
+        go_on(60, clock, uptime)
     return upkeep
 
 
@@ -217,8 +215,7 @@ def test_a_machine_that_is_on_in_the_evening_forgets_what_is_old(
     assert store.database.value("SELECT count(*) FROM sessions") == 1
     assert len([*store.entries.files()]) == 2 and not scanner.is_asked()
     for _ in range(2):
-        clock.now += 60
-        uptime.now += 60
+        go_on(60, clock, uptime)
         upkeep()
     assert store.database.value("SELECT count(*) FROM sessions") == 0
     assert scanner.is_asked()

@@ -23,7 +23,7 @@ from unittest.mock import Mock
 import pytest
 
 import catalogd
-from conftest import Clock, small_disk, steps
+from conftest import Clock, go_on, small_disk, steps
 from example import by_age
 
 NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
@@ -1524,8 +1524,7 @@ def wrong(store: catalogd.Store, clock: Clock, uptime: Clock) -> catalogd.Store:
     """A service in its second hour, whose wall clock a test sets."""
     uptime.now = clock.now
     store.database.clock = catalogd.Clock(clock, uptime)
-    clock.now += 3600
-    uptime.now += 3600
+    go_on(3600, clock, uptime)
     assert store.database.clock.is_believed()
     return store
 
@@ -1540,11 +1539,9 @@ def test_a_clock_is_believed_an_hour_after_the_start_and_after_a_jump(
         clock.now += jump
         wrong.database.time()  # as every poll asks for it
         assert not is_believed()
-        clock.now += 3599
-        uptime.now += 3599
+        go_on(3599, clock, uptime)
         assert not is_believed()
-        clock.now += 1
-        uptime.now += 1
+        go_on(1, clock, uptime)
         assert is_believed()
 
 
@@ -1593,8 +1590,7 @@ def test_what_a_pi_wrote_before_it_had_a_clock_ages_from_when_it_has_one(
     wrong.entries.apply(catalogd.Changes(gone=[gone]))
     clock.now = right
     wrong.database.time()
-    clock.now += 3600  # of doubt
-    uptime.now += 3600
+    go_on(3600, clock, uptime)  # of doubt
     other = catalogd.Database(wrong.database.folder)
     with contextlib.closing(other), other.writing():
         assert wrong.database.expiry(1) == "", "the times wait for this writer"
@@ -1602,8 +1598,7 @@ def test_what_a_pi_wrote_before_it_had_a_clock_ages_from_when_it_has_one(
     now, tables = wrong.database.time(), ("sessions", "keys", "queue")
     assert [item.gone_at for item in wrong.entries.files()] == [now]
     for days, left in ((90, 3), (1, 0)):
-        clock.now += days * DAY
-        uptime.now += days * DAY
+        go_on(days * DAY, clock, uptime)
         wrong.drop_old()
         rows = [wrong.database.rows(f"SELECT 1 FROM {table}") for table in tables]
         assert len(sum(rows, [])) == left
@@ -1636,11 +1631,9 @@ def test_a_session_of_the_future_ends_ninety_days_after_a_use_by_a_right_clock(
     for _ in range(2):  # in the hour after the jump, and after it
         assert accounts.session_holder(b"used")
         accounts.write_uses()
-        clock.now += 3600
-        uptime.now += 3600
+        go_on(3600, clock, uptime)
     for seconds, left in ((90 * DAY - 3600, 2), (1, 1)):
-        clock.now += seconds
-        uptime.now += seconds
+        go_on(seconds, clock, uptime)
         wrong.drop_old()
         assert len(accounts.sessions(anna)) == left
     assert accounts.session_holder(b"unused")
@@ -1658,13 +1651,11 @@ def test_a_login_key_of_the_future_ends_ninety_days_after_a_use_by_a_right_clock
     accounts.write_uses()  # the clock is not believed yet
     [key] = accounts.keys()
     assert key["last_used_at"] > "2032"
-    clock.now += 3600
-    uptime.now += 3600
+    go_on(3600, clock, uptime)
     accounts.key_holder(b"login")
     accounts.write_uses()
     for seconds, lives in ((90 * DAY, True), (90 * DAY + 1, False)):
-        clock.now += seconds
-        uptime.now += seconds
+        go_on(seconds, clock, uptime)
         wrong.drop_old()
         assert bool(accounts.key_holder(b"login")) is lives
         accounts.write_uses()
