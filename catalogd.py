@@ -17891,10 +17891,12 @@ function renderGroups(/** @type {QueueRow[]} */ rows, /** @type {Device[]} */ de
   const lanes = openRows().filter(isSending).map(placeIn);
   const at = ({id}) => lanes.indexOf(id) >>> 0; // the last where it has no lane
   const ordered = [...devices].sort((a, b) => at(a) - at(b));
+  const hasNone = isChild() && !devices.length; // others are offered one
+  const note = hasNone && h.p("waits", WORDS.waitsForDevice);
   const groups = [
     ...ordered.map(device => renderDeviceGroup(device, lanes.includes(device.id))),
     renderGroup("choice", WORDS.waitsForChoice, others.filter(isFreed)),
-    renderGroup("any", devices.length ? WORDS.anyDevice : WORDS.toSend, rest),
+    renderGroup("any", devices.length ? WORDS.anyDevice : WORDS.toSend, rest, note),
   ].filter(Boolean);
   return groups.length > 0 && h.div({class: "groups", key: "groups"}, groups);
 }
@@ -17983,10 +17985,10 @@ function renderDeviceHead(device, facts) {
   ];
 }
 
-/** How a device is, unless its note says that. */
+/** How a device is, unless its note says that, which a child has not. */
 function renderDeviceState(/** @type {Device} */ device) {
   const {kind, tone, text} = statusOfDevice(device);
-  return kind !== "missed" && h.span(`mark ${tone}`, text);
+  return (kind !== "missed" || isChild()) && h.span(`mark ${tone}`, text);
 }
 
 /** What a device is: a console, for an admin with its address, or a card. */

@@ -296,11 +296,25 @@ def test_an_admin_makes_the_console_address_of_a_child(
     assert token == store.addresses.browse_token(kid)
 
 
+def test_a_child_reads_what_its_queue_waits_for(
+    anna: Any, store: catalogd.Store, site: str, kid: int
+) -> None:
+    (game,) = add_games(store, 1)
+    store.entries.set_ages([game], 7)
+    store.queue.send(kid, game)
+    sign_in(anna, store, site, "Kim")
+    anna.goto("#queue")
+    see(anna, "1 waiting")
+    see(anna, "Waits for a device.")
+    add_device(store, "Attic", kid, target="There is no folder /card.")
+    see(anna.locator(".device-text"), "Off")
+
+
 def test_an_admin_is_told_what_a_console_lists_and_chooses_whose_it_is(
     anna: Any, store: catalogd.Store, kid: int
 ) -> None:
     anna.goto("#settings/devices")
-    see(anna, "it lists every game that this account sees")
+    see(anna, "on the console lists every game that this account sees")
     see(anna, "For a child's console, create it under People, with the child.")
     button(anna, "Add a device").click()
     choose_way(anna, "catalogd sends it to the console")
