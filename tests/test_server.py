@@ -693,7 +693,7 @@ def memory(process: "subprocess.Popen[str]") -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-@short_and_long(connections=(1500, 100_000))
+@short_and_long(connections=(750, 100_000))
 def test_no_bytes_at_all_upset_the_service(
     start: Callable[..., Service], home: pathlib.Path, connections: int
 ) -> None:
