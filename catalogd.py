@@ -14555,10 +14555,16 @@ function never() {
   return new Promise(() => {});
 }
 
+const NEXT_SESSION_MS = 1000; // in which the cookie comes of one that has just begun
+
 /** Go on where another tab has begun a session of the same account. Else show the page
  * to whoever has one, or ask who it is: nothing comes of the call. */
 async function findSession() {
-  const {account} = await call("GET", "web/me");
+  let {account} = await call("GET", "web/me");
+  if (!account) {
+    await new Promise(done => setTimeout(done, NEXT_SESSION_MS));
+    ({account} = await call("GET", "web/me"));
+  }
   if (account && !isOther(account)) return;
   if (account) beginAnew();
   else lock();

@@ -205,6 +205,8 @@ def test_a_call_of_a_session_that_another_tab_has_ended_asks_whose_the_next_one_
     sign_in_elsewhere(anna, name)
     for path in ("changes", "sessions"):
         anna.route(f"**/web/{path}*", refuse, times=1)
+    # As between the end of the old session and the cookie of the new one.
+    anna.route("**/web/me", lambda to: to.fulfill(json={"account": None}), times=1)
     poll(anna)
     until(lambda: anna.locator(".who").inner_text() == name)
     told = anna.evaluate("call('GET', 'web/sessions')")
