@@ -728,6 +728,7 @@ def test_what_waited_for_a_removed_device_waits_for_a_choice(
     assert store.clients.pending(1) == []
     deed(anna, "Any device", "Night Ferry").click()
     until(lambda: len(store.clients.pending(1)) == 1)
+    deed(anna, "Any device", "Night Ferry").wait_for(state="detached")
     button(anna, "Cancel them").click()
     see(anna, "Paper Harbor was cancelled.")
     states = {row["name"]: row["status"] for row in store.queue.items(1)}
