@@ -12475,6 +12475,7 @@ button.link {
   .send-bar .meta { flex: 1 1 8rem; }
   .part-text { display: grid; }
   .part-text > .meta { margin: 0; }
+  .tabs { justify-content: space-between; }
   .panel { padding: 1rem; }
   .tidy thead {
     position: absolute; height: 1px; overflow: hidden; clip-path: inset(50%);
